@@ -1,0 +1,174 @@
+package model
+
+// begin is the claim: rows Begin and BeginAs of the table.
+func (m *moves) begin(s KeyState) {
+	switch s.State {
+	case Absent:
+		m.claim(s, 1)
+		if m.excuses(TypedAnswers) {
+			m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes, s)
+		}
+	case Processing:
+		m.beginClaimed(s)
+	default:
+		m.refuse(s)
+		if m.excuses(DoneStaysDone) {
+			m.claimAnyhow(s)
+		}
+		if m.excuses(RememberedInWindow) && m.when.from > s.updated.to {
+			m.claim(s.forgotten(), 1)
+		}
+	}
+}
+
+func (m *moves) beginClaimed(s KeyState) {
+	over := m.reached(m.when, s.lease)
+	if m.NoLease {
+		over = no
+	}
+	again := m.e.Nonce != "" && m.e.Nonce == s.Nonce
+	if over != yes && again {
+		m.regrant(s)
+	}
+	if over != yes && (!again || s.Released) || over == yes && m.excuses(TakeoverAfterExpiry) {
+		m.refuse(s)
+	}
+	switch {
+	case over != no:
+		m.takeover(s)
+	case m.excuses(ExclusiveClaim):
+		m.claimAnyhow(s)
+	case m.excuses(NoEarlySteal) && m.when.from > s.claimed.to:
+		m.takeover(s)
+	}
+}
+
+// takeover claims an expired claim, or ends it where the store counts attempts and there were enough.
+func (m *moves) takeover(s KeyState) {
+	if m.MaxAttempts > 0 && s.Attempts >= m.MaxAttempts {
+		dead := s
+		dead.State = Dead
+		m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes && m.e.Answer.State == Dead, dead)
+		return
+	}
+	m.claim(s, s.Attempts+1)
+}
+
+// claimAnyhow claims what should not have been claimed, as one more attempt or as the first.
+func (m *moves) claimAnyhow(s KeyState) {
+	m.claim(s, s.Attempts+1)
+	if s.Attempts > 0 {
+		m.claim(s.forgotten(), 1)
+	}
+}
+
+// claim grants the record to the caller with the given attempt.
+func (m *moves) claim(s KeyState, attempts int) {
+	a := &m.e.Answer
+	told := a.Outcome == OK && a.Yes
+	fresh := s.State == Absent
+	next := KeyState{
+		State: Processing, Attempts: attempts, lease: m.leaseEnd(m.e, m.when), claimed: m.when,
+		Claim: m.e.Grants, Nonce: m.e.Nonce, Token: s.Token, Born: s.Born,
+	}
+	if fresh {
+		next.Born = m.e.ID
+	}
+	if !told {
+		m.move(false, next)
+		return
+	}
+	next.Handle = m.e.Handle
+	if a.Token != "" {
+		next.Token, next.tokenKnown = a.Token, true
+	}
+	if !m.NoAttempts && a.Attempts != attempts && m.excuses(AttemptsCountClaims) {
+		next.Attempts = a.Attempts
+	}
+	if !m.NoTimes && !m.near(a.LeaseUntil, next.lease) && m.excusesLease(a.LeaseUntil, next.lease) {
+		next.lease = at(a.LeaseUntil)
+	}
+	m.move(m.tellsClaim(s, next, fresh), next)
+}
+
+func (m *moves) tellsClaim(s, next KeyState, fresh bool) bool {
+	a := &m.e.Answer
+	switch {
+	case a.State != Processing:
+		return m.excuses(TypedAnswers)
+	case !m.NoAttempts && a.Attempts != next.Attempts:
+		return false
+	case !m.newToken(a.Token, s.Token) && !m.excuses(StaleClaimRefused):
+		return false
+	case m.NoTimes:
+		return true
+	}
+	return m.near(a.LeaseUntil, next.lease) && (!fresh || m.near(a.UpdatedAt, next.claimed) || m.excuses(TypedAnswers))
+}
+
+// excusesLease: a lease told too short invites an early takeover, one too long delays it.
+func (m *moves) excusesLease(told Instant, want span) bool {
+	if told < want.from {
+		return m.excuses(NoEarlySteal)
+	}
+	return m.excuses(TakeoverAfterExpiry)
+}
+
+// regrant answers the owner of a live claim, who asks again with its nonce: claimed, the record unchanged.
+func (m *moves) regrant(s KeyState) {
+	a := &m.e.Answer
+	next := m.learn(s)
+	if a.Outcome != OK || !a.Yes {
+		m.move(false, s)
+		return
+	}
+	if s.Handle == 0 {
+		next.Claim = m.e.Grants // the first answer was lost: only this one can be presented
+	}
+	next.Handle = m.e.Handle
+	m.move(next.Claim == m.e.Grants && m.tellsRecord(s), next)
+}
+
+// refuse answers "not claimed" with the record as it stands.
+func (m *moves) refuse(s KeyState) {
+	m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes && m.tellsRecord(s), m.learn(s))
+}
+
+// learn takes up the token that an answer told of a claim whose own answer was lost.
+func (m *moves) learn(s KeyState) KeyState {
+	if a := &m.e.Answer; !s.tokenKnown && s.State != Absent && a.Outcome == OK && a.Token != "" {
+		s.Token, s.tokenKnown = a.Token, true
+	}
+	return s
+}
+
+// tells says whether a Lookup's answer is the record.
+func (m *moves) tells(s KeyState, found bool) bool {
+	if s.State == Absent {
+		return !found
+	}
+	return found && m.tellsRecord(s)
+}
+
+// tellsRecord says whether an answer describes the record. A refused caller need not be told the owner's token,
+// and what LeaseUntil says beside DONE decides nothing.
+func (m *moves) tellsRecord(s KeyState) bool {
+	a := &m.e.Answer
+	switch {
+	case a.State != s.State:
+		return m.excuses(TypedAnswers) || s.State == Done && m.excuses(DoneStaysDone)
+	case !m.NoAttempts && a.Attempts != s.Attempts && !m.excuses(AttemptsCountClaims):
+		return false
+	case a.Token != "" && s.tokenKnown && a.Token != s.Token && !m.excuses(StaleClaimRefused):
+		return false
+	case s.HasResult && (a.Result != s.Result || !a.HasResult):
+		return m.excuses(DoneStaysDone)
+	case m.NoTimes:
+		return true
+	case s.State == Processing:
+		return m.near(a.LeaseUntil, s.lease) || m.excusesLease(a.LeaseUntil, s.lease)
+	case s.State == Done:
+		return m.near(a.UpdatedAt, s.updated) || m.excuses(RememberedInWindow)
+	}
+	return true
+}

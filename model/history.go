@@ -1,0 +1,188 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// History is what happened to one store, as plain data: who called what, when, and what was answered; which effects
+// were found; which faults were at work. It prints ([History.Print]) and parses ([Parse]), and the text is the same
+// thing: a program in any language may write one and have it judged.
+type History struct {
+	Store    string // the harness's name
+	Scenario string
+	Seed     uint64
+	// Epoch is what the printed instants are offsets from.
+	Epoch Instant
+	// Contract holds the facts. AcceptsKey is not a fact that prints: it is nil here.
+	Contract Contract
+	// Capabilities are the optional interfaces that were found at open, by their kinds, sorted.
+	Capabilities []Kind
+	// Zones are the workers' time zones in seconds east of UTC, by worker from 1; missing ones are UTC.
+	Zones []int
+
+	Faults     []Fault
+	Marks      []Mark
+	Operations []Operation
+	// LedgerRead is when the effects were read; 0: nobody looked, and nothing follows from an absent effect.
+	LedgerRead int64
+	Effects    []EffectRow
+}
+
+// Fault is one fault window: what was broken for whom, between two moments of the sequence.
+type Fault struct {
+	ID       int // from 1
+	Name     string
+	Worker   int   // 0: everyone
+	From, To int64 // To 0: it never healed
+}
+
+// Mark says that the run came to a place worth coming to, and how often.
+type Mark struct {
+	Name  string
+	Count int
+}
+
+// EffectRow is one effect that the outside world counted.
+type EffectRow struct {
+	Key    Key
+	Effect Effect
+}
+
+// Event is one operation as judging sees it: with what the rest of the history tells about it.
+type Event struct {
+	*Operation
+	// Presented is the claim that the call presented, Granted the one that its answer gave, both named by the
+	// first operation that was answered with it: a nonce presented twice is one claim with two answers.
+	Presented, Grants int
+	// Rows counts the effects found for this call; -1: nobody looked.
+	Rows int
+}
+
+// Events prepares the operations for judging, in order of their calls.
+func (h *History) Events() []Event {
+	events := make([]Event, len(h.Operations))
+	rows := h.rows()
+	first := h.firstAnswers()
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		e := Event{Operation: o, Presented: o.Claim, Grants: o.ID, Rows: -1}
+		if id, again := first[o.ID]; again {
+			e.Grants = id
+		}
+		if id, again := first[o.Claim]; again {
+			e.Presented = id
+		}
+		if o.Effect.ID != "" && h.LedgerRead > 0 {
+			e.Rows = rows[o.Effect.ID]
+		}
+		events[i] = e
+	}
+	return events
+}
+
+func (h *History) rows() map[string]int {
+	if h.LedgerRead == 0 {
+		return nil
+	}
+	rows := make(map[string]int, len(h.Effects))
+	for i := range h.Effects {
+		rows[h.Effects[i].Effect.ID]++
+	}
+	return rows
+}
+
+// firstAnswers maps each later answer of one claim (same key, nonce, token and attempt) to the first one.
+func (h *History) firstAnswers() map[int]int {
+	if !slices.ContainsFunc(h.Operations, func(o Operation) bool { return o.Kind == BeginAs }) {
+		return nil
+	}
+	type claim struct {
+		key          Key
+		nonce, token string
+		attempts     int
+	}
+	seen := map[claim]int{}
+	first := map[int]int{}
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		if o.Kind != BeginAs || !o.Granted() {
+			continue
+		}
+		c := claim{o.Key, o.Nonce, o.Answer.Token, o.Answer.Attempts}
+		if id, again := seen[c]; again {
+			first[o.ID] = id
+		} else {
+			seen[c] = o.ID
+		}
+	}
+	return first
+}
+
+// Validate says what makes a history unfit for judging, naming the operation; nil if nothing does. It checks the
+// recorder, not the store: numbers out of order, an answer before its call, a claim that nobody was granted.
+func (h *History) Validate() error {
+	if err := h.Contract.Validate(); err != nil {
+		return err
+	}
+	moments := make([]int64, 0, 2*len(h.Operations))
+	last := int64(0)
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		if err := h.validate(i, o, last); err != nil {
+			return fmt.Errorf("model: history: operation %d: %w", i+1, err)
+		}
+		last = o.Call
+		moments = append(moments, o.Call)
+		if o.Return != 0 {
+			moments = append(moments, o.Return)
+		}
+	}
+	slices.Sort(moments)
+	for i := 1; i < len(moments); i++ {
+		if moments[i] == moments[i-1] {
+			return fmt.Errorf("model: history: two calls or returns share the moment %d", moments[i])
+		}
+	}
+	for i, f := range h.Faults {
+		if f.ID != i+1 || f.Name == "" || f.From <= 0 || (f.To != 0 && f.To < f.From) {
+			return fmt.Errorf("model: history: fault %d: wrong number, name or window", i+1)
+		}
+	}
+	return nil
+}
+
+func (h *History) validate(i int, o *Operation, last int64) error {
+	sh, known := shapes[o.Kind]
+	switch {
+	case !known:
+		return fmt.Errorf("unknown kind %q", o.Kind)
+	case o.ID != i+1:
+		return fmt.Errorf("numbered %d", o.ID)
+	case o.Worker < 1 || o.Handle < 1:
+		return fmt.Errorf("worker %d, handle %d: both count from 1", o.Worker, o.Handle)
+	case o.Call <= last:
+		return fmt.Errorf("called at %d, not after the call before it (%d)", o.Call, last)
+	case o.Return != 0 && o.Return <= o.Call:
+		return fmt.Errorf("returned at %d, not after its call at %d", o.Return, o.Call)
+	case o.Closed != 0 && (o.Known() || o.Closed <= o.Call || o.Closed < o.Return):
+		return fmt.Errorf("closed at %d: only an unknown outcome closes, and not before it returned", o.Closed)
+	case o.Return == 0 && o.Answer != Answer{}:
+		return fmt.Errorf("never returned, and has an answer")
+	case o.Return != 0 && (o.Answer.Outcome == OK) != (o.Answer.Refusal == NoError):
+		return fmt.Errorf("outcome %v beside refusal %q", o.Answer.Outcome, o.Answer.Refusal)
+	case o.Applied && o.Known():
+		return fmt.Errorf("marked as applied beside a known outcome")
+	case o.Fault < 0 || o.Fault > len(h.Faults):
+		return fmt.Errorf("names fault %d of %d", o.Fault, len(h.Faults))
+	case sh.claim && (o.Claim < 0 || o.Claim > i):
+		return fmt.Errorf("presents the claim of operation %d, which is no earlier one", o.Claim)
+	case sh.claim && o.Claim > 0 && !h.Operations[o.Claim-1].Granted():
+		return fmt.Errorf("presents the claim of operation %d, which was granted none", o.Claim)
+	}
+	return nil
+}
+
+// Offset is an instant as the history prints it: its distance from the epoch.
+func (h *History) Offset(i Instant) time.Duration { return i.Sub(h.Epoch) }

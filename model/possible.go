@@ -1,0 +1,51 @@
+package model
+
+import "slices"
+
+// Possible is the set of states that a record may be in while outcomes are unknown. Empty: nothing explains what
+// happened.
+type Possible []KeyState
+
+// Fresh is a key that nobody touched.
+func Fresh() Possible { return Possible{{}} }
+
+// Next returns the states that remain after an operation. The receiver is not changed.
+func (p Possible) Next(r *Rules, e *Event) Possible {
+	return p.NextInto(nil, r, e)
+}
+
+// NextInto is Next into a buffer, which must not be the receiver's own.
+func (p Possible) NextInto(buffer Possible, r *Rules, e *Event) Possible {
+	buffer = buffer[:0]
+	for i := range p {
+		buffer = r.Step(buffer, p[i], e)
+	}
+	return buffer.distinct()
+}
+
+// distinct drops repeated states, in place.
+func (p Possible) distinct() Possible {
+	if len(p) < 2 {
+		return p
+	}
+	kept := p[:1]
+	for _, s := range p[1:] {
+		if !slices.Contains(kept, s) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// Equal reports whether two sets hold the same states.
+func (p Possible) Equal(q Possible) bool {
+	if len(p) != len(q) {
+		return false
+	}
+	for _, s := range p {
+		if !slices.Contains(q, s) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,203 @@
+package model
+
+// Step returns every state that the record may be in after an operation that took effect in state s and was
+// answered as the event says. None: the contract forbids the answer. An operation of unknown outcome may also
+// have done nothing, unless it is known to have been applied. Step is pure.
+//
+// A Prune is judged per key: what was old and DONE is gone, everything else stays.
+func Step(c Contract, s KeyState, e Event) []KeyState {
+	return NewRules(c).Step(nil, s, &e)
+}
+
+// Step is [Step] for many calls: it appends to dst.
+func (r *Rules) Step(dst []KeyState, s KeyState, e *Event) []KeyState {
+	m := moves{Rules: r, e: e, to: dst, when: r.now(e)}
+	if r.LeaseIsRecord || r.Retention == ByItself {
+		for _, then := range r.elapse(s, m.when) {
+			m.step(then)
+		}
+		return m.to
+	}
+	m.step(s)
+	return m.to
+}
+
+// StepOptional is Step for the second and further times that one Prune may meet a record: it may remove what is
+// old, but owes nothing.
+func (r *Rules) StepOptional(dst []KeyState, s KeyState, e *Event) []KeyState {
+	dst = append(dst, s)
+	if s.State == Done && r.old(s, e) != no {
+		dst = append(dst, s.forgotten())
+	}
+	return dst
+}
+
+// elapse is what time alone may have made of a record, for a store whose server forgets by itself.
+func (r *Rules) elapse(s KeyState, now span) []KeyState {
+	gone := no
+	switch {
+	case r.LeaseIsRecord && s.State == Processing:
+		gone = r.reached(now, s.lease)
+	case r.Retention == ByItself && s.State == Done:
+		gone = r.reached(now, s.updated.add(r.Window).widen(r.ClockError))
+	}
+	switch gone {
+	case yes:
+		return []KeyState{s.forgotten()}
+	case either:
+		return []KeyState{s, s.forgotten()}
+	}
+	return []KeyState{s}
+}
+
+// moves collects the states that one operation may lead to.
+type moves struct {
+	*Rules
+	e    *Event
+	to   []KeyState
+	when span
+}
+
+// disturbed: no answer of the store's came through, and the kit knows why. Anything may have happened.
+func (m *moves) disturbed() bool {
+	a := &m.e.Answer
+	return a.Outcome == Unknown && (m.e.Fault != 0 || m.e.Return == 0)
+}
+
+// failed: the store itself answered with an error.
+func (m *moves) failed() bool { return m.e.Answer.Outcome != OK && !m.disturbed() }
+
+// move adds a state that the operation may lead to if it was answered so.
+func (m *moves) move(answered bool, s KeyState) {
+	if answered || m.disturbed() {
+		m.to = append(m.to, s)
+	}
+}
+
+// commit adds a state that is reached by writing the call's effect, stay one that is reached without.
+func (m *moves) commit(answered bool, s KeyState) {
+	if !m.wrote(1) {
+		return
+	}
+	m.move(answered, s)
+}
+
+func (m *moves) stay(answered bool, s KeyState) {
+	if !m.wrote(0) {
+		return
+	}
+	m.move(answered, s)
+}
+
+// wrote says whether the effects found for this call are as many as it may have written.
+func (m *moves) wrote(n int) bool {
+	switch rows := m.e.Rows; {
+	case rows < 0 || m.e.Effect.ID == "" || rows == n:
+		return true
+	case rows > n:
+		return m.excuses(AtMostOneEffect)
+	default:
+		return m.excuses(NoLostEffect)
+	}
+}
+
+func (m *moves) step(s KeyState) {
+	if m.refusedInput(s) || m.untouched(s) {
+		return
+	}
+	switch m.e.Kind {
+	case Begin, BeginAs:
+		m.begin(s)
+	case Complete:
+		m.complete(s)
+	case CompleteClaim, CommitEffect, CompleteResult:
+		m.completeClaim(s)
+	case Release, Extend, Bury:
+		m.keepClaim(s)
+	case Replay:
+		m.replay(s)
+	case ApplyOnce:
+		m.applyOnce(s)
+	case Prune:
+		m.prune(s)
+	case Lookup:
+		m.move(m.e.Answer.Outcome == OK && m.tells(s, m.e.Answer.Yes), m.learn(s))
+	default:
+		panic("model: step: unknown kind " + string(m.e.Kind))
+	}
+	if m.disturbed() && !m.e.Applied && m.wrote(0) {
+		m.to = append(m.to, s)
+	}
+	if m.failed() && m.e.Answer.Refusal != Fenced && m.e.Answer.Refusal != NotFound && m.excuses(TypedAnswers) {
+		m.to = append(m.to, s)
+	}
+}
+
+// refusedInput: a call that no store can be asked to serve may be refused, and then nothing changed.
+func (m *moves) refusedInput(s KeyState) bool {
+	if m.e.Answer.Refusal != Refused || !m.unfit() {
+		return false
+	}
+	m.to = append(m.to, s)
+	return true
+}
+
+func (m *moves) unfit() bool {
+	e, sh := m.e, shapes[m.e.Kind]
+	switch {
+	case sh.key && (e.Key.Consumer == "" || e.Key.ID == ""), sh.now && e.Now == NoInstant:
+		return true
+	case sh.lease && (e.Lease <= 0 || e.Lease < m.MinLease):
+		return true
+	}
+	return sh.key && m.AcceptsKey != nil && m.AcceptsKey(e.Key.Consumer, e.Key.ID) != nil
+}
+
+// untouched: a fault kept the call from the store, and the error proves it.
+func (m *moves) untouched(s KeyState) bool {
+	a := &m.e.Answer
+	if a.Outcome != NotApplied || a.Refusal != Failed || m.e.Fault == 0 || !m.wrote(0) {
+		return false
+	}
+	m.to = append(m.to, s)
+	return true
+}
+
+func (m *moves) prune(s KeyState) {
+	answered := m.e.Answer.Outcome == OK
+	old := no
+	if s.State == Done {
+		old = m.old(s, m.e)
+	}
+	owed := old == yes && m.PruneAtMost == 0 && m.Retention == UntilPruned
+	if !owed || m.excuses(ForgottenAfterWindow) {
+		m.move(answered, s)
+	}
+	early := s.State != Absent && m.excuses(PruneOnlyOldDone) ||
+		s.State == Done && m.excuses(RememberedInWindow) && m.reached(s.claimed, at(m.e.Before)) != yes
+	if old != no || early {
+		m.move(answered, s.forgotten())
+	}
+}
+
+// old says whether a DONE record lies before the cut-off of a Prune.
+func (r *Rules) old(s KeyState, e *Event) answer { return yes - r.reached(s.updated, at(e.Before)) }
+
+func (m *moves) applyOnce(s KeyState) {
+	answered := m.e.Answer.Outcome == OK
+	switch s.State {
+	case Absent:
+		m.commit(answered && m.e.Answer.Yes, KeyState{State: Done, Token: s.Token, claimed: m.when, updated: m.when, Born: m.e.ID})
+	default:
+		m.stay(answered && !m.e.Answer.Yes, s)
+	}
+}
+
+func (m *moves) replay(s KeyState) {
+	if s.State != Dead {
+		m.move(m.failed(), s)
+		return
+	}
+	s.State, s.lease, s.Claim, s.Handle, s.Nonce, s.Released = Processing, m.when, 0, 0, "", false
+	m.move(m.e.Answer.Outcome == OK, s)
+}
