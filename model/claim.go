@@ -13,17 +13,14 @@ func (m *moves) begin(s KeyState) {
 	default:
 		m.refuse(s)
 		if m.excuses(DoneStaysDone) {
-			m.claimAnyhow(s)
-		}
-		if m.excuses(RememberedInWindow) && m.when.from > s.updated.to {
-			m.claim(s.forgotten(), 1)
+			m.claim(s, s.Attempts+1)
 		}
 	}
 }
 
 func (m *moves) beginClaimed(s KeyState) {
 	over := m.reached(m.when, s.lease)
-	if m.NoLease {
+	if m.NoLease && !s.Released && s.Claim != 0 {
 		over = no
 	}
 	again := m.e.Nonce != "" && m.e.Nonce == s.Nonce
@@ -43,15 +40,27 @@ func (m *moves) beginClaimed(s KeyState) {
 	}
 }
 
-// takeover claims an expired claim, or ends it where the store counts attempts and there were enough.
+// takeover claims an expired claim, or ends it where the store counts attempts and there were enough. One that was
+// replayed is claimable at once, and has its attempts kept: with enough of them the store may do either.
 func (m *moves) takeover(s KeyState) {
-	if m.MaxAttempts > 0 && s.Attempts >= m.MaxAttempts {
-		dead := s
-		dead.State = Dead
-		m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes && m.e.Answer.State == Dead, dead)
-		return
+	if m.spent(s) {
+		m.refuse(s.dead())
+		if s.Claim != 0 {
+			return
+		}
 	}
 	m.claim(s, s.Attempts+1)
+}
+
+// spent: the store counts attempts, and there were enough.
+func (m *moves) spent(s KeyState) bool {
+	return s.State == Processing && m.MaxAttempts > 0 && s.Attempts >= m.MaxAttempts
+}
+
+// dead is a claim that was given up because its attempts were spent.
+func (s KeyState) dead() KeyState {
+	s.State, s.reason = Dead, ""
+	return s
 }
 
 // claimAnyhow claims what should not have been claimed, as one more attempt or as the first.
@@ -72,7 +81,7 @@ func (m *moves) claim(s KeyState, attempts int) {
 		Claim: m.e.Grants, Nonce: m.e.Nonce, Token: s.Token, Born: s.Born,
 	}
 	if fresh {
-		next.Born = m.e.ID
+		next.Born, next.updated = m.e.ID, m.when
 	}
 	if !told {
 		m.move(false, next)
@@ -85,7 +94,7 @@ func (m *moves) claim(s KeyState, attempts int) {
 	if !m.NoAttempts && a.Attempts != attempts && m.excuses(AttemptsCountClaims) {
 		next.Attempts = a.Attempts
 	}
-	if !m.NoTimes && !m.near(a.LeaseUntil, next.lease) && m.excusesLease(a.LeaseUntil, next.lease) {
+	if !m.NoTimes && !m.nearLease(a.LeaseUntil, next.lease) && m.excusesLease(a.LeaseUntil, next.lease) {
 		next.lease = at(a.LeaseUntil)
 	}
 	m.move(m.tellsClaim(s, next, fresh), next)
@@ -98,12 +107,12 @@ func (m *moves) tellsClaim(s, next KeyState, fresh bool) bool {
 		return m.excuses(TypedAnswers)
 	case !m.NoAttempts && a.Attempts != next.Attempts:
 		return false
-	case !m.newToken(a.Token, s.Token) && !m.excuses(StaleClaimRefused):
+	case !m.newToken(a.Token, s.Token, fresh) && !m.excuses(StaleClaimRefused):
 		return false
 	case m.NoTimes:
 		return true
 	}
-	return m.near(a.LeaseUntil, next.lease) && (!fresh || m.near(a.UpdatedAt, next.claimed) || m.excuses(TypedAnswers))
+	return m.nearLease(a.LeaseUntil, next.lease) && (!fresh || m.near(a.UpdatedAt, next.claimed) || m.excuses(TypedAnswers))
 }
 
 // excusesLease: a lease told too short invites an early takeover, one too long delays it.
@@ -136,7 +145,7 @@ func (m *moves) refuse(s KeyState) {
 
 // learn takes up the token that an answer told of a claim whose own answer was lost.
 func (m *moves) learn(s KeyState) KeyState {
-	if a := &m.e.Answer; !s.tokenKnown && s.State != Absent && a.Outcome == OK && a.Token != "" {
+	if a := &m.e.Answer; !s.tokenKnown && !s.Released && s.Claim != 0 && a.Outcome == OK && a.Token != "" {
 		s.Token, s.tokenKnown = a.Token, true
 	}
 	return s
@@ -157,16 +166,21 @@ func (m *moves) tellsRecord(s KeyState) bool {
 	switch {
 	case a.State != s.State:
 		return m.excuses(TypedAnswers) || s.State == Done && m.excuses(DoneStaysDone)
-	case !m.NoAttempts && a.Attempts != s.Attempts && !m.excuses(AttemptsCountClaims):
+	case !m.NoAttempts && s.Attempts != 0 && a.Attempts != s.Attempts && !m.excuses(AttemptsCountClaims):
 		return false
 	case a.Token != "" && s.tokenKnown && a.Token != s.Token && !m.excuses(StaleClaimRefused):
 		return false
-	case s.HasResult && (a.Result != s.Result || !a.HasResult):
+	case s.HasResult && a.Result != s.Result: // an empty result and none are the same to a duplicate
 		return m.excuses(DoneStaysDone)
+	case s.reason != "" && a.Reason != s.reason && (a.Reason != "" || m.e.Kind == Lookup) && !m.excuses(TypedAnswers):
+		return false // a refused caller need not be told why
 	case m.NoTimes:
 		return true
 	case s.State == Processing:
-		return m.near(a.LeaseUntil, s.lease) || m.excusesLease(a.LeaseUntil, s.lease)
+		if s.updated != (span{}) && !m.near(a.UpdatedAt, s.updated) && !m.excuses(TypedAnswers) {
+			return false
+		}
+		return m.nearLease(a.LeaseUntil, s.lease) || m.excusesLease(a.LeaseUntil, s.lease)
 	case s.State == Done:
 		return m.near(a.UpdatedAt, s.updated) || m.excuses(RememberedInWindow)
 	}

@@ -14,12 +14,13 @@ func (m *moves) complete(s KeyState) {
 		owner := s.Handle != 0 && s.Handle == m.e.Handle && !s.Released
 		must := owner && (m.NoLease || m.reached(m.when, s.lease) == no)
 		m.finish(s, s.done(m, 0), must)
-	default:
+	case Done:
 		m.finish(s, s, false)
-		if s.State == Done {
-			s.updated = m.when
-			m.finish(s, s, false)
-		}
+		s.updated = m.when
+		m.finish(s, s, false)
+	default: // DEAD: without a token nobody was promised that it stays so
+		m.finish(s, s, false)
+		m.finish(s, s.done(m, 0), false)
 	}
 }
 
@@ -35,16 +36,25 @@ func (m *moves) finish(s, next KeyState, must bool) {
 
 // done is the record after its completion by the given claim.
 func (s KeyState) done(m *moves, claim int) KeyState {
-	s.State, s.lease, s.updated, s.Claim, s.Released, s.Nonce = Done, span{}, m.when, claim, false, ""
+	s.State, s.lease, s.updated, s.Claim, s.Released, s.Nonce, s.reason = Done, span{}, m.when, claim, false, "", ""
 	if m.e.Kind == CompleteResult {
 		s.Result, s.HasResult = m.e.Result, true
 	}
 	return s
 }
 
+// mine: the call presents the record's own claim, in time if the store insists on that.
+func (m *moves) mine(s KeyState) bool {
+	if s.Claim == 0 || s.Claim != m.e.Presented {
+		return false
+	}
+	late := s.State == Processing && !s.Released && !m.NoLease && m.reached(m.when, s.lease) == yes
+	return !late || !m.RefusesLate
+}
+
 // completeClaim is the completion by claim, with or without an effect in the same transaction.
 func (m *moves) completeClaim(s KeyState) {
-	mine := s.Claim != 0 && s.Claim == m.e.Presented
+	mine := m.mine(s)
 	switch {
 	case s.State == Processing && mine:
 		m.finish(s, s.done(m, s.Claim), m.live(s))
@@ -54,7 +64,9 @@ func (m *moves) completeClaim(s KeyState) {
 			m.stay(m.failed(), s)
 		}
 	case s.State == Done && s.Claim == 0: // completed by key: nobody can say by which claim
-		m.finish(s, s, false)
+		m.stay(true, s)
+	case m.TokenPerRecord:
+		m.stale(s, s.done(m, s.Claim))
 	default:
 		m.stale(s, s.done(m, m.e.Presented))
 	}
@@ -62,27 +74,36 @@ func (m *moves) completeClaim(s KeyState) {
 
 // keepClaim is Release, Extend and Bury: what an owner does with its claim other than completing it.
 func (m *moves) keepClaim(s KeyState) {
-	mine := s.Claim != 0 && s.Claim == m.e.Presented
+	mine := m.mine(s)
+	again := m.e.Kind == Release && s.Released
 	switch {
 	case s.State == Processing && mine:
+		must := m.live(s) || again && m.reached(m.when, s.lease) == no
 		for _, next := range m.kept(s) {
-			m.finish(s, next, m.live(s) || m.e.Kind == Release && s.Released)
+			m.finish(s, next, must)
 		}
-	case mine: // DONE or DEAD by this very claim: asked again
-		m.finish(s, s, false)
+		if again { // it was given back already
+			m.stay(m.e.Answer.Outcome == OK, s)
+		}
+	case s.State == Done && (mine || s.Claim == 0):
+		m.stay(m.e.Kind != Extend || m.failed() || m.tellsRecord(s), s)
+	case s.State == Dead && mine && m.e.Kind == Bury: // asked again
+		m.stay(true, s)
+		s.reason = m.e.Reason
+		m.stay(m.e.Answer.Outcome == OK, s)
+	case s.State == Processing:
+		m.stale(s, m.kept(s)...)
 	default:
-		changed := s
-		if s.State == Processing {
-			changed = m.kept(s)[0]
-		}
-		m.stale(s, changed)
+		m.stale(s)
 	}
 }
 
+// kept lists what a call may make of the record of the claim that it presents. The store chooses UpdatedAt.
 func (m *moves) kept(s KeyState) []KeyState {
+	s.updated, s.reason = span{}, m.e.Reason
 	switch m.e.Kind {
-	case Release:
-		s.lease, s.Released = at(m.e.VisibleAt), true
+	case Release: // what the owner does from now on may go either way, so the store may have changed the token
+		s.lease, s.Released, s.tokenKnown = m.released(m.e, m.when), true, false
 		return []KeyState{s}
 	case Bury:
 		s.State = Dead
@@ -98,7 +119,7 @@ func (m *moves) kept(s KeyState) []KeyState {
 
 // extended keeps the ends that the answer, if there is one, tells.
 func (m *moves) extended(ends ...KeyState) []KeyState {
-	if m.e.Answer.Outcome != OK || m.NoTimes {
+	if m.e.Answer.Outcome != OK {
 		return ends
 	}
 	var told []KeyState
@@ -116,13 +137,21 @@ func (m *moves) live(s KeyState) bool {
 }
 
 // stale is a call whose claim is not the current one. It must be refused; changed is what it would make of the
-// record if it were not.
-func (m *moves) stale(s, changed KeyState) {
+// record if it were not. Where tokens start again with the record, the store cannot tell an earlier record's claim
+// from its own.
+func (m *moves) stale(s KeyState, changed ...KeyState) {
 	m.stay(m.failed(), s)
 	earlier := s.State == Absent || m.e.Presented != 0 && m.e.Presented < s.Born
-	allowed := m.excuses(StaleClaimRefused) || earlier && m.excuses(StaleClaimRefusedAfterForgetting)
-	if earlier && s.State != Absent && m.TokenPerRecord || allowed {
-		m.commit(m.e.Answer.Outcome == OK, changed)
-		m.stay(m.e.Answer.Outcome == OK, s)
+	alike := m.TokenPerRecord && earlier && (s.State == Processing || s.State == Done || s.State == Dead && m.e.Kind == Bury)
+	excused := m.excuses(StaleClaimRefused) || earlier && m.excuses(StaleClaimRefusedAfterForgetting)
+	if !alike && !excused {
+		return
+	}
+	m.stay(m.e.Answer.Outcome == OK, s)
+	if s.State != Processing && !excused {
+		return
+	}
+	for _, next := range changed {
+		m.commit(m.e.Answer.Outcome == OK, next)
 	}
 }

@@ -180,6 +180,8 @@ func (h *History) validate(i int, o *Operation, last int64) error {
 		return fmt.Errorf("presents the claim of operation %d, which is no earlier one", o.Claim)
 	case sh.claim && o.Claim > 0 && !h.Operations[o.Claim-1].Granted():
 		return fmt.Errorf("presents the claim of operation %d, which was granted none", o.Claim)
+	case sh.claim && o.Claim > 0 && h.Operations[o.Claim-1].Return > o.Call:
+		return fmt.Errorf("presents the claim of operation %d, which was not answered yet", o.Claim)
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ const (
 
 // InstantOf converts a time.Time.
 func InstantOf(t time.Time) Instant {
-	switch s := t.Unix(); {
+	switch {
 	case t.IsZero():
 		return NoInstant
-	case s < int64(firstInstant)/1e9:
+	case t.Before(time.Unix(0, int64(firstInstant))):
 		return firstInstant
-	case s >= int64(lastInstant)/1e9:
+	case t.After(time.Unix(0, int64(lastInstant))):
 		return lastInstant
 	}
 	return Instant(t.UnixNano())
@@ -74,6 +74,9 @@ type span struct{ from, to Instant }
 func at(i Instant) span { return span{i, i} }
 
 func (s span) add(d time.Duration) span { return span{s.from.Add(d), s.to.Add(d)} }
+
+// anytime is when nothing says when.
+var anytime = span{firstInstant, lastInstant}
 
 // widen moves both ends outwards.
 func (s span) widen(d time.Duration) span { return span{s.from.Add(-d), s.to.Add(d)} }

@@ -51,6 +51,9 @@ var shapes = map[Kind]shape{
 	Lookup:         {key: true, record: true, yes: "found", no: "not-found"},
 }
 
+// Known reports whether there is such a kind.
+func (k Kind) Known() bool { _, known := shapes[k]; return known }
+
 // Claims reports whether a successful answer of this kind can grant a claim.
 func (k Kind) Claims() bool { return k == Begin || k == BeginAs }
 

@@ -49,3 +49,22 @@ func (p Possible) Equal(q Possible) bool {
 	}
 	return true
 }
+
+// AnyAbsent reports whether the record may be absent.
+func (p Possible) AnyAbsent() bool {
+	return slices.ContainsFunc(p, func(s KeyState) bool { return s.State == Absent })
+}
+
+// AllAbsent reports whether the record is absent for sure.
+func (p Possible) AllAbsent() bool {
+	return !slices.ContainsFunc(p, func(s KeyState) bool { return s.State != Absent })
+}
+
+// NextOptional is Next for the further times that one Prune may meet a record.
+func (p Possible) NextOptional(r *Rules, e *Event) Possible {
+	var next Possible
+	for _, s := range p {
+		next = r.StepOptional(next, s, e)
+	}
+	return next.distinct()
+}

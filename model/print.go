@@ -41,6 +41,13 @@ func (h *History) PrintOperation(o *Operation) string {
 	return strings.TrimSuffix(p.String(), "\n")
 }
 
+// PrintAnswer writes what an operation was answered, as its line says it after the arrow.
+func (h *History) PrintAnswer(o *Operation) string {
+	p := printer{h: h}
+	p.answer(shapes[o.Kind], o)
+	return strings.TrimPrefix(p.String(), " ")
+}
+
 type printer struct {
 	strings.Builder
 	h *History

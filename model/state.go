@@ -3,7 +3,6 @@ package model
 import (
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // KeyState is what the contract lets one record be, between two operations. It is comparable: two equal states
@@ -11,7 +10,8 @@ import (
 type KeyState struct {
 	State    State
 	Attempts int
-	// lease is when the claim may be taken over, claimed when it was made, updated when the record became DONE.
+	// lease is when the claim may be taken over, claimed when it was made, updated when the record was made or
+	// became DONE; the zero span where the store may choose.
 	lease, claimed, updated span
 	// Claim is the operation that claimed the record; in DONE and DEAD, the claim that ended it. 0: none that a
 	// caller can present.
@@ -24,6 +24,8 @@ type KeyState struct {
 	tokenKnown bool
 	// Released: the owner gave the claim back, so what it does now may go either way.
 	Released bool
+	forgot   bool   // absent, after it was not
+	reason   string // why it was released or buried; empty: the store may choose
 	// Born is the operation that made the record, so that a claim from before a forgetting can be told.
 	Born      int
 	Result    string
@@ -31,7 +33,7 @@ type KeyState struct {
 }
 
 // forgotten is the state after the record is gone. The last token stays, since tokens identify claims for all time.
-func (s KeyState) forgotten() KeyState { return KeyState{Token: s.Token} }
+func (s KeyState) forgotten() KeyState { return KeyState{Token: s.Token, forgot: true} }
 
 // Describe says in words what the record was, with instants as offsets from the history's epoch.
 func (s KeyState) Describe(h *History) string {
@@ -45,11 +47,10 @@ func (s KeyState) Describe(h *History) string {
 	case Absent:
 		return "absent"
 	case Processing:
-		by := "an operation that nobody got the answer of"
-		if s.Claim > 0 {
-			by = fmt.Sprintf("#%d", s.Claim)
+		if s.Claim == 0 {
+			return fmt.Sprintf("PROCESSING, replayed, attempts %d, claimable at once", s.Attempts)
 		}
-		text := fmt.Sprintf("PROCESSING, claimed by %s, attempts %d, lease until %s", by, s.Attempts, when(s.lease))
+		text := fmt.Sprintf("PROCESSING, claimed by #%d, attempts %d, lease until %s", s.Claim, s.Attempts, when(s.lease))
 		if s.Released {
 			text += ", released"
 		}
@@ -102,59 +103,97 @@ func (id InvariantID) bit() uint32 {
 // reached says whether now has come to end. Instants on multiples of the precision compare exactly, so that the
 // boundary stays sharp; others that lie closer than the precision compare either way.
 func (r *Rules) reached(now, end span) answer {
-	slack := Instant(1)
-	p := Instant(r.Precision)
-	aligned := p <= 1 || now.from%p == 0 && end.from%p == 0 && now.to%p == 0 && end.to%p == 0
-	if !aligned {
-		slack = p
-	}
 	switch {
-	case aligned && now.from >= end.to, !aligned && now.from.Sub(end.to) >= r.Precision:
+	case now.from >= end.to && r.apart(now.from, end.to):
 		return yes
-	case end.from.Sub(now.to) >= time.Duration(slack):
+	case end.from > now.to && r.apart(end.from, now.to):
 		return no
 	}
 	return either
 }
 
+// apart says whether the order of two instants, the later one first, survives the store's rounding. Rounding keeps
+// order, and leaves what is aligned alone.
+func (r *Rules) apart(later, earlier Instant) bool {
+	p := Instant(r.Precision)
+	return p <= 1 || later%p == 0 && earlier%p == 0 || later.Sub(earlier) >= r.Precision
+}
+
 // near says whether an instant that a store told is the expected one: the same for an exact store, else within
-// one unit of its precision.
+// one unit of its precision. A server's clock may be as far from the kit's as the contract says.
 func (r *Rules) near(told Instant, want span) bool {
 	slack := r.Precision
 	if slack == DefaultPrecision {
 		slack = 0
 	}
-	want = want.widen(slack)
+	want = want.widen(slack).widen(r.ClockError)
 	return told >= want.from && told <= want.to
 }
+
+// nearLease is near for the end of a lease, of which there is none where a claim is final.
+func (r *Rules) nearLease(told Instant, want span) bool { return r.NoLease || r.near(told, want) }
 
 // now is when an operation took effect, in the clock that the contract says decides.
 func (r *Rules) now(e *Event) span {
 	if r.Clock == CallerClock {
+		if e.Now == NoInstant { // the call has none, or a zero one, of which a store may make what it likes
+			return anytime
+		}
 		return at(e.Now)
 	}
 	end := e.ReturnedAt
-	if end == NoInstant || !e.Known() {
+	if end == NoInstant || !e.Known() && (e.Closed == 0 || e.Closed > e.Return) {
 		end = lastInstant // it may still be on its way
 	}
 	return span{e.CalledAt, end}
 }
 
+// bounded narrows what a call of unknown end did, by the first operation after it whose end is known: what came
+// before took effect before. Otherwise a lost claim under a server's clock could be stuck for ever, unnoticed.
+func (r *Rules) bounded(s KeyState, now span) KeyState {
+	if r.Clock == CallerClock || now.to == lastInstant {
+		return s
+	}
+	if s.claimed.to == lastInstant {
+		if s.lease.to == lastInstant && s.lease.from != firstInstant {
+			s.lease.to = now.to.Add(s.lease.from.Sub(s.claimed.from)).Add(2 * r.ClockError)
+		}
+		s.claimed.to = max(now.to, s.claimed.from)
+	}
+	if s.updated.to == lastInstant {
+		s.updated.to = max(now.to, s.updated.from)
+	}
+	return s
+}
+
 // leaseEnd is when a lease that begins now ends.
 func (r *Rules) leaseEnd(e *Event, now span) span {
-	if e.Lease <= 0 || e.Lease < r.MinLease {
-		return span{firstInstant, lastInstant} // a store that takes such a lease at all may make of it what it likes
+	if e.Lease <= 0 || e.Lease < r.MinLease || now == anytime {
+		return anytime // a store that takes such a lease at all may make of it what it likes
 	}
 	return now.add(e.Lease).widen(r.ClockError)
 }
 
-// newToken says whether a token is fit to name a new claim of a key whose last one is known.
-func (r *Rules) newToken(token, last string) bool {
-	if token == "" {
-		return !r.OrderedToken
+// released is when a claim that is given back may be taken: from visibleAt on, or at once if that is past.
+func (r *Rules) released(e *Event, now span) span {
+	visible := at(e.VisibleAt).widen(r.ClockError)
+	if r.reached(now, visible) == no {
+		return visible
 	}
-	if !r.OrderedToken {
-		return token != last || r.TokenPerRecord
+	return span{firstInstant, max(visible.to, now.to)}
+}
+
+// newToken says whether a token is fit to name a new claim of a key whose last one is known; fresh: of a record
+// that was made for it.
+func (r *Rules) newToken(token, last string, fresh bool) bool {
+	if fresh && r.TokenPerRecord {
+		last = ""
+	}
+	switch {
+	case token == "":
+		return !r.OrderedToken
+	case !r.OrderedToken:
+		return token != last
 	}
 	n, err := strconv.ParseUint(token, 10, 64)
 	if err != nil {

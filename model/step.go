@@ -12,13 +12,8 @@ func Step(c Contract, s KeyState, e Event) []KeyState {
 // Step is [Step] for many calls: it appends to dst.
 func (r *Rules) Step(dst []KeyState, s KeyState, e *Event) []KeyState {
 	m := moves{Rules: r, e: e, to: dst, when: r.now(e)}
-	if r.LeaseIsRecord || r.Retention == ByItself {
-		for _, then := range r.elapse(s, m.when) {
-			m.step(then)
-		}
-		return m.to
-	}
-	m.step(s)
+	s = r.bounded(s, m.when)
+	m.stepAfter(s, r.elapsed(s, m.when))
 	return m.to
 }
 
@@ -32,22 +27,37 @@ func (r *Rules) StepOptional(dst []KeyState, s KeyState, e *Event) []KeyState {
 	return dst
 }
 
-// elapse is what time alone may have made of a record, for a store whose server forgets by itself.
-func (r *Rules) elapse(s KeyState, now span) []KeyState {
-	gone := no
+// elapsed says whether time alone has made a record vanish: for a store whose server forgets by itself, or one
+// that is excused for forgetting.
+func (r *Rules) elapsed(s KeyState, now span) answer {
 	switch {
-	case r.LeaseIsRecord && s.State == Processing:
-		gone = r.reached(now, s.lease)
-	case r.Retention == ByItself && s.State == Done:
-		gone = r.reached(now, s.updated.add(r.Window).widen(r.ClockError))
+	case s.State == Processing && r.LeaseIsRecord:
+		over := r.reached(now, s.lease)
+		if over == yes && (s.Released || s.Claim == 0) {
+			return either // claimable at once, which needs the record, if its attempts or reason are kept
+		}
+		return over
+	case s.State != Done:
+		return no
+	case r.excuses(DoneStaysDone), r.excuses(RememberedInWindow) && now.from > s.updated.to:
+		return either
+	case r.Retention == ByItself:
+		return r.reached(now, s.updated.add(r.Window).widen(r.ClockError))
 	}
-	switch gone {
-	case yes:
-		return []KeyState{s.forgotten()}
-	case either:
-		return []KeyState{s, s.forgotten()}
+	return no
+}
+
+// stepAfter steps from the record, from its absence, or from both.
+func (m *moves) stepAfter(s KeyState, gone answer) {
+	if gone != yes {
+		m.step(s)
 	}
-	return []KeyState{s}
+	if gone != no {
+		m.step(s.forgotten())
+	}
+	if gone != yes && !m.e.Kind.Claims() && m.spent(s) && m.reached(m.when, s.lease) != no {
+		m.step(s.dead()) // nobody says that it takes a Begin to notice
+	}
 }
 
 // moves collects the states that one operation may lead to.
@@ -58,10 +68,10 @@ type moves struct {
 	when span
 }
 
-// disturbed: no answer of the store's came through, and the kit knows why. Anything may have happened.
+// disturbed: no answer of the store's came through, and the kit knows why or does not ask. Anything may have
+// happened.
 func (m *moves) disturbed() bool {
-	a := &m.e.Answer
-	return a.Outcome == Unknown && (m.e.Fault != 0 || m.e.Return == 0)
+	return m.e.Answer.Outcome == Unknown && (m.e.Fault != 0 || m.e.Return == 0 || m.excuses(TypedAnswers))
 }
 
 // failed: the store itself answered with an error.
@@ -121,7 +131,7 @@ func (m *moves) step(s KeyState) {
 	case Prune:
 		m.prune(s)
 	case Lookup:
-		m.move(m.e.Answer.Outcome == OK && m.tells(s, m.e.Answer.Yes), m.learn(s))
+		m.lookup(s)
 	default:
 		panic("model: step: unknown kind " + string(m.e.Kind))
 	}
@@ -133,12 +143,12 @@ func (m *moves) step(s KeyState) {
 	}
 }
 
-// refusedInput: a call that no store can be asked to serve may be refused, and then nothing changed.
+// refusedInput: a call that no store can be asked to serve may be refused, by any error, and then nothing changed.
 func (m *moves) refusedInput(s KeyState) bool {
-	if m.e.Answer.Refusal != Refused || !m.unfit() {
+	if !m.failed() || !m.unfit() {
 		return false
 	}
-	m.to = append(m.to, s)
+	m.stay(true, s)
 	return true
 }
 
@@ -181,7 +191,9 @@ func (m *moves) prune(s KeyState) {
 }
 
 // old says whether a DONE record lies before the cut-off of a Prune.
-func (r *Rules) old(s KeyState, e *Event) answer { return yes - r.reached(s.updated, at(e.Before)) }
+func (r *Rules) old(s KeyState, e *Event) answer {
+	return yes - r.reached(s.updated, at(e.Before).widen(r.ClockError))
+}
 
 func (m *moves) applyOnce(s KeyState) {
 	answered := m.e.Answer.Outcome == OK
@@ -198,6 +210,17 @@ func (m *moves) replay(s KeyState) {
 		m.move(m.failed(), s)
 		return
 	}
-	s.State, s.lease, s.Claim, s.Handle, s.Nonce, s.Released = Processing, m.when, 0, 0, "", false
+	// Earlier claims being stale, the store may have changed the token; and whatever is past is "at once".
+	s.State, s.lease, s.updated = Processing, span{firstInstant, m.when.to}, span{}
+	s.Claim, s.Handle, s.Nonce, s.Released, s.tokenKnown, s.reason = 0, 0, "", false, false, ""
 	m.move(m.e.Answer.Outcome == OK, s)
+}
+
+// lookup reads. To say "no such record" of what is absent is as true as to say "not found".
+func (m *moves) lookup(s KeyState) {
+	a := &m.e.Answer
+	m.move(a.Outcome == OK && m.tells(s, a.Yes), m.learn(s))
+	if s.State == Absent && a.Refusal == NotFound {
+		m.to = append(m.to, s)
+	}
 }

@@ -1,0 +1,118 @@
+package model
+
+import "math/bits"
+
+// Marks is a set of places that a history came to. A run that never came to a place has shown nothing about it.
+type Marks uint32
+
+// The marks.
+const (
+	LiveClaimRefused     Marks = 1 << iota // a claim was asked for while another one was live
+	TakenOver                              // a lease ran out under its owner, and somebody took over
+	TakenOverAtTheEnd                      // at exactly the instant at which the lease ended
+	RefusedBeforeTheEnd                    // within one unit before it
+	DoneMet                                // a redelivery met DONE
+	StalePresented                         // a claim that was taken over was presented
+	StaleAfterForgetting                   // a claim from before a forgetting was presented
+	LateCompletion                         // an owner completed after its lease, before anyone took over
+	CompletionRepeated                     // an owner completed again what it had completed
+	PruneRemoved                           // prune forgot a DONE record
+	PruneSparedYoung                       // prune met a DONE record that was too young
+	PruneSparedClaim                       // prune met a claim
+	ClaimedAgain                           // a forgotten message was claimed again
+	ReplyLost                              // a reply was lost after the store had done the work
+	AskedAgain                             // an owner whose reply was lost asked again with its nonce
+	EffectCommitted                        // an effect was committed with DONE
+	marksEnd
+)
+
+var markNames = [...]string{
+	"live claim refused", "lease ran out and was taken over", "taken over at exactly the lease's end",
+	"refused just before the lease's end", "redelivery met DONE", "stale claim presented",
+	"stale claim presented after a forgetting", "owner completed late", "completion repeated", "prune removed",
+	"prune spared a young record", "prune spared a claim", "claimed again after a forgetting",
+	"reply lost after the store did the work", "asked again after a lost reply", "effect committed with DONE",
+}
+
+// Names lists the marks of the set in words.
+func (m Marks) Names() []string {
+	names := make([]string, 0, bits.OnesCount32(uint32(m)))
+	for each := Marks(1); each < marksEnd; each <<= 1 {
+		if m&each != 0 {
+			names = append(names, markNames[bits.TrailingZeros32(uint32(each))])
+		}
+	}
+	return names
+}
+
+// AllMarks is the set of all.
+func AllMarks() Marks { return marksEnd - 1 }
+
+// Reached says which marks an operation reaches on a record in state s.
+func (r *Rules) Reached(s KeyState, e *Event) Marks {
+	var m Marks
+	if e.Unseen && (e.Granted() || e.Answer.Outcome == OK && !shapes[e.Kind].record) || e.Applied {
+		m |= ReplyLost
+	}
+	switch e.Kind {
+	case Begin, BeginAs:
+		m |= r.reachedByBegin(s, e)
+	case CompleteClaim, CommitEffect, CompleteResult, Release, Extend, Bury:
+		m |= r.reachedByClaim(s, e)
+	case Complete:
+		if s.State == Processing && s.Handle == e.Handle && r.reached(r.now(e), s.lease) == yes {
+			m |= LateCompletion
+		}
+	case Prune:
+		switch {
+		case s.State == Processing:
+			m |= PruneSparedClaim
+		case s.State == Done && r.old(s, e) == yes:
+			m |= PruneRemoved
+		case s.State == Done && r.old(s, e) == no:
+			m |= PruneSparedYoung
+		}
+	}
+	if e.Rows == 1 && e.Kind == CommitEffect {
+		m |= EffectCommitted
+	}
+	return m
+}
+
+func (r *Rules) reachedByBegin(s KeyState, e *Event) Marks {
+	now := r.now(e)
+	switch {
+	case s.State == Done && e.Answer.Outcome == OK:
+		return DoneMet
+	case s.forgot && e.Granted():
+		return ClaimedAgain
+	case s.State != Processing || e.Answer.Outcome != OK:
+		return 0
+	case e.Answer.Yes && e.Nonce != "" && e.Nonce == s.Nonce && r.reached(now, s.lease) == no:
+		return AskedAgain
+	case e.Answer.Yes && now.from == s.lease.from:
+		return TakenOver | TakenOverAtTheEnd
+	case e.Answer.Yes:
+		return TakenOver
+	case now.from < s.lease.from && s.lease.from.Sub(now.from) <= r.Precision:
+		return LiveClaimRefused | RefusedBeforeTheEnd
+	}
+	return LiveClaimRefused
+}
+
+func (r *Rules) reachedByClaim(s KeyState, e *Event) Marks {
+	mine := s.Claim != 0 && s.Claim == e.Presented
+	switch {
+	case e.Presented == 0:
+		return 0
+	case mine && s.State == Done && e.Answer.Outcome == OK:
+		return CompletionRepeated
+	case mine && s.State == Processing && r.reached(r.now(e), s.lease) == yes:
+		return LateCompletion
+	case mine:
+		return 0
+	case s.State == Absent || e.Presented < s.Born:
+		return StaleAfterForgetting
+	}
+	return StalePresented
+}

@@ -1,0 +1,191 @@
+package scenarios
+
+import (
+	"hash/fnv"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// surface is what a store offers, as far as it decides what a plan may hold.
+type surface struct {
+	contract                           model.Contract // with defaults
+	rebegins, fences, commits, looksUp bool
+	wire                               bool // there is a wire to lose a reply on
+}
+
+func newSurface(h *Harness, c capabilities) surface {
+	return surface{
+		contract: h.Contract.WithDefaults(), wire: h.Upstream != "",
+		rebegins: c.rebeginner != nil, fences: c.fencer != nil,
+		commits: c.committer != nil && h.Effects != nil, looksUp: c.reader != nil,
+	}
+}
+
+// planner draws plan i of a run from a seed of its own: the same seed, scenario and number give the same plan,
+// whoever asks and in whatever order.
+type planner struct {
+	surface surface
+	draw    *rapid.Generator[*Plan]
+}
+
+func newPlanner(s surface) *planner {
+	dice := newDice()
+	return &planner{s, rapid.Custom(func(t *rapid.T) *Plan {
+		d := &drawing{surface: s, dice: dice, t: t}
+		return d.plan()
+	})}
+}
+
+// plan draws the i-th plan. rapid draws; its Example takes the seed as it is, where Check would keep it in a flag of
+// the whole process.
+func (p *planner) plan(seed uint64, scenario string, i int) *Plan {
+	plan := p.draw.Example(int(mix(seed, scenario, i)))
+	nameKeys(plan, i)
+	return plan
+}
+
+// mix derives one plan's seed.
+func mix(seed uint64, scenario string, i int) uint64 {
+	f := fnv.New64a()
+	f.Write([]byte(scenario))
+	x := seed ^ f.Sum64() ^ uint64(i)*0x9e3779b97f4a7c15
+	// The finish of SplitMix64: neighbours must not draw alike.
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// dice are the generators that every plan draws with.
+type dice struct {
+	coin     *rapid.Generator[bool]
+	upTo     [65]*rapid.Generator[int] // upTo[n] draws 0 to n
+	moves    *rapid.Generator[move]
+	families [][]model.Key
+}
+
+func newDice() *dice {
+	d := &dice{coin: rapid.Bool(), moves: rapid.SampledFrom(weighted()), families: families()}
+	for n := range d.upTo {
+		d.upTo[n] = rapid.IntRange(0, n)
+	}
+	return d
+}
+
+// move is one intent of the plan. Some are several steps, since a bug that needs four things in a row would
+// seldom be met by single ones.
+type move int
+
+const (
+	moveBegin move = iota
+	moveFinish
+	moveTakeOver
+	movePresent
+	moveForget
+	moveRedeliver
+	moveLoseBegin
+	moveLoseFinish
+	movePrune
+	moveClock
+	moveLookup
+	moveCrash
+	moveSkew
+	moveCancel
+)
+
+// weighted is the mix of moves. rapid favours the front of a list a little: what everything else builds on stands
+// there. The weights were set by the marks that they reach; what a mark needs is in TestThePlansReachTheirMarks.
+func weighted() []move {
+	var all []move
+	for _, w := range []struct {
+		move
+		weight int
+	}{
+		{moveBegin, 8}, {moveFinish, 7}, {moveTakeOver, 7}, {movePresent, 7}, {moveForget, 6}, {moveRedeliver, 5},
+		{moveLoseBegin, 3}, {moveLoseFinish, 3}, {movePrune, 3}, {moveClock, 3}, {moveLookup, 3}, {moveCrash, 2},
+		{moveSkew, 1}, {moveCancel, 1},
+	} {
+		for range w.weight {
+			all = append(all, w.move)
+		}
+	}
+	return all
+}
+
+// drawing draws one plan. It keeps a rough picture of where a right store would stand, only to aim at edges: what
+// it believes decides nothing about right and wrong.
+type drawing struct {
+	surface
+	*dice
+	t *rapid.T
+	p *Plan
+
+	now   time.Duration
+	skew  []time.Duration
+	keys  []sketch
+	nonce int
+}
+
+// sketch is the rough picture of one key.
+type sketch struct {
+	state   model.State
+	holder  int
+	end     time.Duration // of the lease
+	updated time.Duration
+	claims  []int // by worker: how many claims it learned of
+	style   Verb  // how this key is completed: the two ways are not mixed on one key
+}
+
+func (d *drawing) pick(n int) int { return d.upTo[n-1].Draw(d.t, "") }
+
+// one says yes in one of n cases, or a little more often: rapid favours small numbers.
+func (d *drawing) one(n int) bool { return d.pick(n) == n-1 }
+
+func (d *drawing) plan() *Plan {
+	d.p = &Plan{}
+	d.p.Zones = make([]int, 2+d.pick(3))
+	if d.coin.Draw(d.t, "") {
+		for w := range d.p.Zones {
+			d.p.Zones[w] = [...]int{0, -5 * 3600, 14 * 3600}[d.pick(3)]
+		}
+	}
+	d.skew = make([]time.Duration, len(d.p.Zones))
+	d.p.Keys = d.drawKeys()
+	d.keys = make([]sketch, len(d.p.Keys))
+	for k := range d.keys {
+		d.keys[k] = sketch{claims: make([]int, len(d.p.Zones)), style: d.drawStyle()}
+	}
+	most := 12 + d.pick(32)
+	d.p.Steps = make([]Step, 0, most+4)
+	for len(d.p.Steps) < most {
+		d.move(d.moves.Draw(d.t, ""), 1+d.pick(len(d.p.Zones)), d.pick(len(d.keys)))
+	}
+	return d.p
+}
+
+func (d *drawing) drawStyle() Verb {
+	styles := []Verb{}
+	if d.fences {
+		styles = append(styles, model.CompleteClaim)
+	}
+	if d.commits {
+		styles = append(styles, model.CommitEffect, model.CommitEffect)
+	}
+	styles = append(styles, model.Complete)
+	return styles[d.pick(len(styles))]
+}
+
+func (d *drawing) add(s Step) { d.p.Steps = append(d.p.Steps, s) }
+
+func (d *drawing) at(w int) time.Duration { return d.now + d.skew[w-1] }
+
+// unit is the smallest step that the store can tell.
+func (d *drawing) unit() time.Duration { return d.contract.Precision }
+
+func (d *drawing) drawLease() time.Duration {
+	lease := [...]time.Duration{30 * time.Second, 10 * time.Second, 1900 * time.Millisecond, 24 * time.Hour, 1}[d.pick(5)]
+	lease -= lease % d.unit()
+	return max(lease, d.contract.MinLease, d.unit())
+}

@@ -1,0 +1,224 @@
+package scenarios
+
+import (
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+func (d *drawing) move(m move, w, k int) {
+	s := &d.keys[k]
+	switch m {
+	case moveBegin:
+		d.begin(w, k, Seen)
+	case moveFinish:
+		d.finish(w, k, Seen)
+	case moveTakeOver:
+		if s.state != model.Processing {
+			d.begin(w, k, Seen)
+		}
+		d.clockTo(s.end)
+		d.begin(d.other(s.holder), k, Seen)
+		if d.coin.Draw(d.t, "") {
+			d.present(k)
+		}
+	case movePresent:
+		d.present(k)
+	case moveForget:
+		d.forget(w, k)
+	case moveRedeliver:
+		if s.state == model.Processing {
+			d.finish(w, k, Seen)
+		}
+		d.begin(w, k, Seen)
+	case moveLoseBegin:
+		d.begin(w, k, d.lost())
+		d.begin(w, k, Seen)
+	case moveLoseFinish:
+		d.finish(w, k, d.lost())
+		d.finish(s.holder, k, Seen)
+	case movePrune:
+		d.prune(w, k)
+	case moveClock:
+		d.clock(k)
+	case moveLookup:
+		if d.looksUp {
+			d.add(Step{Worker: w, Verb: model.Lookup, Key: k + 1})
+		}
+	case moveCrash:
+		d.add(Step{Worker: w, Verb: CrashStep})
+		for i := range d.keys {
+			d.keys[i].claims[w-1] = 0
+		}
+	case moveSkew:
+		d.skew[w-1] = [...]time.Duration{0, time.Second, -time.Second, time.Hour, -time.Hour}[d.pick(5)]
+		d.add(Step{Worker: w, Verb: SkewStep, By: d.skew[w-1]})
+	case moveCancel:
+		d.add(Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Cancelled: true})
+	}
+}
+
+// other is a worker that is not the given one.
+func (d *drawing) other(w int) int {
+	n := len(d.p.Zones)
+	return 1 + (max(w, 1)+d.pick(n-1))%n
+}
+
+func (d *drawing) lost() Reply {
+	if d.wire && d.coin.Draw(d.t, "") {
+		return Lost
+	}
+	return Unseen
+}
+
+// request picks which request of a call loses its reply. A store may need several for one call.
+func (d *drawing) request(r Reply) int {
+	if r != Lost {
+		return 0
+	}
+	return 1 + d.pick(3)
+}
+
+func (d *drawing) begin(w, k int, r Reply) {
+	s := &d.keys[k]
+	step := Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Reply: r, Request: d.request(r)}
+	if d.rebegins && d.coin.Draw(d.t, "") {
+		if again := d.lastBegin(w, k); again > 0 && d.coin.Draw(d.t, "") {
+			step.Nonce = again
+		} else {
+			d.nonce++
+			step.Nonce = d.nonce
+		}
+		step.Verb = model.BeginAs
+	}
+	d.add(step)
+	if s.state == model.Absent || s.state == model.Processing && d.at(w) >= s.end {
+		s.state, s.holder, s.end = model.Processing, w, d.at(w)+step.Lease
+		if r == Seen {
+			s.claims[w-1]++
+		}
+	}
+}
+
+// lastBegin is the nonce of the worker's latest claim attempt on a key.
+func (d *drawing) lastBegin(w, k int) int {
+	for i := len(d.p.Steps) - 1; i >= 0; i-- {
+		if s := &d.p.Steps[i]; s.Worker == w && s.Key == k+1 && s.Verb == model.BeginAs {
+			return s.Nonce
+		}
+	}
+	return 0
+}
+
+// finish completes a key: by its holder, if it has one.
+func (d *drawing) finish(w, k int, r Reply) {
+	s := &d.keys[k]
+	if s.state == model.Absent {
+		d.begin(w, k, Seen)
+	}
+	if s.state == model.Processing {
+		w = s.holder
+	}
+	w = max(w, 1)
+	d.complete(w, k, Latest, r)
+	if s.state == model.Processing {
+		s.state, s.updated = model.Done, d.at(w)
+	}
+}
+
+func (d *drawing) complete(w, k int, which Which, r Reply) {
+	step := Step{Worker: w, Verb: d.keys[k].style, Key: k + 1, Reply: r, Request: d.request(r)}
+	if step.Verb != model.Complete {
+		step.Claim = which
+	}
+	if step.Verb == model.CommitEffect {
+		step.Effect = int64(1 + len(d.p.Steps))
+	}
+	d.add(step)
+}
+
+// present has somebody who once held a claim of the key come back with it.
+func (d *drawing) present(k int) {
+	s := &d.keys[k]
+	w := 1 + d.pick(len(d.p.Zones))
+	for range d.p.Zones {
+		if s.claims[w-1] > 0 {
+			break
+		}
+		w = w%len(d.p.Zones) + 1
+	}
+	which := [...]Which{Latest, Previous, First}[d.pick(3)]
+	if s.claims[w-1] < 2 {
+		which = Latest
+	}
+	d.complete(w, k, which, Seen)
+}
+
+// clockTo moves the time to an edge: exactly there, one unit before or behind, or somewhere off the unit.
+func (d *drawing) clockTo(edge time.Duration) {
+	by := edge - d.now + [...]time.Duration{0, 0, -d.unit(), d.unit(), time.Second}[d.pick(5)]
+	d.advance(by)
+}
+
+func (d *drawing) advance(by time.Duration) {
+	if by == 0 || d.contract.Clock == model.ServerClock && by < 0 {
+		return
+	}
+	d.now += by
+	d.add(Step{Verb: ClockStep, By: by})
+}
+
+func (d *drawing) clock(k int) {
+	s := &d.keys[k]
+	switch d.pick(6) {
+	case 0:
+		d.advance(time.Second)
+	case 1:
+		d.clockTo(s.end)
+	case 2:
+		d.clockTo(s.updated + d.contract.Window)
+	case 3:
+		d.advance((s.end - d.now) / 2 / d.unit() * d.unit())
+	case 4:
+		d.advance(-time.Second)
+	case 5:
+		d.advance(time.Duration(1 + d.pick(64))) // off the unit, where the unit is not 1 ns
+	}
+}
+
+// forget lets the window of a key's record pass, or almost, and prunes.
+func (d *drawing) forget(w, k int) {
+	s := &d.keys[k]
+	if s.state != model.Done || d.one(4) {
+		d.finish(w, k, Seen)
+	}
+	d.clockTo(s.updated + d.contract.Window)
+	d.pruneAt(w, d.now-d.contract.Window)
+	if d.coin.Draw(d.t, "") {
+		d.begin(w, k, Seen)
+	}
+}
+
+// prune cuts off somewhere: at the window, at a record's own age, or at once.
+func (d *drawing) prune(w, k int) {
+	s := &d.keys[k]
+	switch d.pick(4) {
+	case 0:
+		d.pruneAt(w, d.now-d.contract.Window)
+	case 1:
+		d.pruneAt(w, s.updated)
+	case 2:
+		d.pruneAt(w, s.updated+d.unit())
+	case 3:
+		d.pruneAt(w, d.now)
+	}
+}
+
+func (d *drawing) pruneAt(w int, cutOff time.Duration) {
+	d.add(Step{Worker: w, Verb: model.Prune, By: cutOff - d.at(w)})
+	for k := range d.keys {
+		if s := &d.keys[k]; s.state == model.Done && s.updated < cutOff {
+			s.state = model.Absent
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package scenarios
+
+import (
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// Plan is one case, drawn whole before anything runs: who does what, when the clocks move, who crashes, which
+// reply is lost. It prints and parses; the text is what a failure hands out, and what replays it.
+type Plan struct {
+	// Zones are the workers' time zones in seconds east of UTC, one a worker. An instant means the same in each.
+	Zones []int
+	Keys  []model.Key
+	Steps []Step
+}
+
+// Verb of a step: an operation's kind, or one of the following.
+type Verb = model.Kind
+
+// The verbs that are not calls.
+const (
+	ClockStep Verb = "clock" // the plan's time moves, for everyone
+	SkewStep  Verb = "skew"  // one worker's clock runs ahead or behind
+	CrashStep Verb = "crash" // one worker is gone with its handle, and comes back with a new one
+)
+
+// Reply of a call: whether the worker gets it.
+type Reply string
+
+// The replies.
+const (
+	Seen   Reply = ""
+	Unseen Reply = "unseen" // lost in process: recorded with the real answer, the worker does not learn it
+	Lost   Reply = "lost"   // lost on the wire: the server did it, the client gets the end of its connection
+)
+
+// Which claim a fenced call presents, of those that its worker learned for the key.
+type Which string
+
+// The claims.
+const (
+	Latest   Which = ""         // the worker's latest
+	Previous Which = "previous" // the one before: the worker itself took over from itself
+	First    Which = "first"    // the worker's very first on this key
+)
+
+// Step is one step of a plan. What a verb does not use is zero.
+type Step struct {
+	Worker int // from 1; 0 for the clock
+	Verb   Verb
+	Key    int // from 1; 0: none
+	Lease  time.Duration
+	// By is how far the clock moves, how far a worker's clock is off, how far Prune's cut-off lies from now.
+	By     time.Duration
+	Nonce  int // from 1, of BeginAs: equal numbers are equal nonces; 0: none
+	Claim  Which
+	Effect int64 // the amount that CommitEffect writes
+	Reply  Reply
+	// Request is which of the call's requests loses its reply on the wire, from 1.
+	Request int
+	// Cancelled: the call's context has ended before it begins.
+	Cancelled bool
+}
+
+// calls reports whether the step is a call of the store.
+func (s *Step) calls() bool {
+	switch s.Verb {
+	case ClockStep, SkewStep, CrashStep:
+		return false
+	}
+	return true
+}
