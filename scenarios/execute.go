@@ -20,6 +20,7 @@ type execution struct {
 	plan    *Plan
 	history *model.History
 
+	steps   []int // by operation: the plan's step
 	moment  int64
 	time    time.Duration // since the epoch
 	workers []worker
@@ -34,8 +35,14 @@ type worker struct {
 	claims [][]int // by key: operations that were answered with a claim
 }
 
+// ran is what came of one run: the history, and the plan's step behind each operation.
+type ran struct {
+	history *model.History
+	steps   []int
+}
+
 // run executes a plan and returns what happened. An error is the kit's or the harness's, never the store's answer.
-func (l *lane) run(ctx context.Context, p *Plan) (*model.History, error) {
+func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -50,11 +57,14 @@ func (l *lane) run(ctx context.Context, p *Plan) (*model.History, error) {
 		if err := x.step(ctx, &p.Steps[i]); err != nil {
 			return nil, err
 		}
+		for len(x.steps) < len(x.history.Operations) {
+			x.steps = append(x.steps, i)
+		}
 	}
 	if err := x.readLedger(ctx); err != nil {
 		return nil, err
 	}
-	return x.history, nil
+	return &ran{x.history, x.steps}, nil
 }
 
 // stepped names the tier in histories and reports.

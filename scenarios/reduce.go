@@ -1,0 +1,223 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/effectonce/effectonce/checker"
+	"github.com/effectonce/effectonce/model"
+)
+
+// reducer makes a failing plan small. It works on the plan itself, since a plan is data that any run can take: the
+// same reduction serves every store, in a test and outside of one, and a plan that was read from a file.
+//
+// A candidate is kept if it fails for the same reason; each runs in a namespace of its own.
+type reducer struct {
+	lane  *lane
+	until time.Time
+	runs  int
+	best  *failing
+}
+
+func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
+	first := *bad
+	first.drawn = len(bad.plan.Steps)
+	r.best = &first
+	r.try(ctx, r.upToTheGuilty())
+	r.try(ctx, r.withoutOtherKeys())
+	for before := -1; before != r.size() && !r.spent(ctx); {
+		before = r.size()
+		r.dropSteps(ctx)
+		r.simplifySteps(ctx)
+		r.try(ctx, withoutUnused(r.best.plan))
+		r.try(ctx, plainZones(r.best.plan))
+		r.try(ctx, plainKeys(r.best.plan))
+	}
+	return r.best
+}
+
+// size is what reduction brings down; the steps count most.
+func (r *reducer) size() int { return 1000*len(r.best.plan.Steps) + len(r.best.plan.Print()) }
+
+func (r *reducer) spent(ctx context.Context) bool {
+	return r.runs >= reduceAtMost || time.Now().After(r.until) || ctx.Err() != nil
+}
+
+// try keeps a candidate that fails for the same reason.
+func (r *reducer) try(ctx context.Context, p *Plan) bool {
+	if p == nil || r.spent(ctx) {
+		return false
+	}
+	r.runs++
+	f := r.run(ctx, p)
+	if f == nil || f.judgement.Reason.Invariant != r.best.judgement.Reason.Invariant {
+		return false
+	}
+	f.number, f.drawn = r.best.number, r.best.drawn
+	r.best = f
+	return true
+}
+
+// run runs a plan in a fresh namespace; nil if it did not violate.
+func (r *reducer) run(ctx context.Context, p *Plan) *failing {
+	r.lane.dirty = true
+	ran, err := r.lane.run(ctx, p)
+	if err != nil {
+		return nil
+	}
+	var judge checker.Judge
+	ran.history.Seed = 0
+	if r.best != nil {
+		ran.history.Seed = r.best.ran.history.Seed
+	}
+	j := judge.Judge(ran.history)
+	if j.Verdict != checker.Violated {
+		return nil
+	}
+	return &failing{plan: p, ran: ran, judgement: j}
+}
+
+// again says how often the plan fails for its reason when run again.
+func (r *reducer) again(ctx context.Context, bad *failing) string {
+	failed := 0
+	for range replays {
+		f := r.run(ctx, bad.plan)
+		if f != nil && f.judgement.Reason.Invariant == bad.judgement.Reason.Invariant {
+			failed++
+		}
+	}
+	return fmt.Sprintf("%d of %d", failed, replays)
+}
+
+func (r *reducer) upToTheGuilty() *Plan {
+	guilty := r.best.ran.steps[r.best.judgement.Reason.Guilty-1]
+	return with(r.best.plan, slices.Clone(r.best.plan.Steps[:guilty+1]))
+}
+
+func (r *reducer) withoutOtherKeys() *Plan {
+	reason := r.best.judgement.Reason
+	keys := map[model.Key]bool{}
+	for _, id := range reason.Operations {
+		keys[r.best.ran.history.Operations[id-1].Key] = true
+	}
+	var steps []Step
+	for _, s := range r.best.plan.Steps {
+		if s.Key == 0 || keys[r.best.plan.Keys[s.Key-1]] {
+			steps = append(steps, s)
+		}
+	}
+	return with(r.best.plan, steps)
+}
+
+// dropSteps leaves out runs of steps, long ones first.
+func (r *reducer) dropSteps(ctx context.Context) {
+	for size := (len(r.best.plan.Steps) + 1) / 2; size >= 1; size /= 2 {
+		for at := 0; at < len(r.best.plan.Steps) && !r.spent(ctx); {
+			steps := r.best.plan.Steps
+			less := slices.Concat(steps[:at], steps[min(at+size, len(steps)):])
+			if len(less) == 0 || !r.try(ctx, with(r.best.plan, less)) {
+				at += size
+			}
+		}
+	}
+}
+
+// simplifySteps makes single steps plainer.
+func (r *reducer) simplifySteps(ctx context.Context) {
+	for i := 0; i < len(r.best.plan.Steps) && !r.spent(ctx); i++ {
+		for _, plainer := range plainerSteps(r.best.plan.Steps, i) {
+			r.try(ctx, with(r.best.plan, plainer))
+			if i >= len(r.best.plan.Steps) {
+				break
+			}
+		}
+	}
+}
+
+func plainerSteps(steps []Step, i int) [][]Step {
+	var all [][]Step
+	change := func(change func(*Step)) {
+		plainer := slices.Clone(steps)
+		if change(&plainer[i]); plainer[i] != steps[i] {
+			all = append(all, plainer)
+		}
+	}
+	change(func(s *Step) { s.Reply, s.Request = Seen, 0 })
+	change(func(s *Step) {
+		if s.Reply == Lost {
+			s.Reply, s.Request = Unseen, 0
+		}
+	})
+	change(func(s *Step) { s.Cancelled = false })
+	change(func(s *Step) { s.Claim = Latest })
+	change(func(s *Step) {
+		if s.Verb == model.BeginAs {
+			s.Verb, s.Nonce = model.Begin, 0
+		}
+	})
+	change(func(s *Step) {
+		if s.calls() && s.Worker > 1 {
+			s.Worker--
+		}
+	})
+	change(func(s *Step) {
+		if s.Verb == ClockStep && s.By > time.Second {
+			s.By = s.By.Truncate(time.Second)
+		}
+	})
+	if i > 0 && steps[i].Verb == ClockStep && steps[i-1].Verb == ClockStep {
+		joined := slices.Concat(steps[:i], steps[i+1:])
+		joined[i-1].By += steps[i].By
+		all = append(all, joined)
+	}
+	return all
+}
+
+func with(p *Plan, steps []Step) *Plan {
+	return &Plan{Zones: p.Zones, Keys: p.Keys, Steps: steps}
+}
+
+// withoutUnused renumbers workers and keys so that each is used.
+func withoutUnused(p *Plan) *Plan {
+	workers, keys := map[int]int{}, map[int]int{}
+	q := &Plan{Steps: slices.Clone(p.Steps)}
+	for i := range q.Steps {
+		s := &q.Steps[i]
+		if s.Worker > 0 {
+			if workers[s.Worker] == 0 {
+				q.Zones = append(q.Zones, p.Zones[s.Worker-1])
+				workers[s.Worker] = len(q.Zones)
+			}
+			s.Worker = workers[s.Worker]
+		}
+		if s.Key > 0 {
+			if keys[s.Key] == 0 {
+				q.Keys = append(q.Keys, p.Keys[s.Key-1])
+				keys[s.Key] = len(q.Keys)
+			}
+			s.Key = keys[s.Key]
+		}
+	}
+	return different(p, q)
+}
+
+func plainZones(p *Plan) *Plan {
+	return different(p, &Plan{Zones: make([]int, len(p.Zones)), Keys: p.Keys, Steps: p.Steps})
+}
+
+func plainKeys(p *Plan) *Plan {
+	q := &Plan{Zones: p.Zones, Steps: p.Steps}
+	for k := range p.Keys {
+		q.Keys = append(q.Keys, model.Key{Consumer: "orders", ID: fmt.Sprintf("m%d", k+1)})
+	}
+	return different(p, q)
+}
+
+func different(p, q *Plan) *Plan {
+	if p.Print() == q.Print() {
+		return nil
+	}
+	return q
+}

@@ -1,0 +1,173 @@
+package scenarios
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/effectonce/effectonce/checker"
+	"github.com/effectonce/effectonce/model"
+)
+
+// tally is what many plans showed together.
+type tally struct {
+	seed     maphash.Seed
+	distinct map[uint64]bool
+	counts   checker.Counts
+	effects  checker.Effects
+	reached  map[model.Marks]int
+	marks    map[string]int // marks of the recorder
+	bad      *failing
+}
+
+// failing is a plan that did not pass.
+type failing struct {
+	number    int
+	plan      *Plan
+	ran       *ran
+	judgement checker.Judgement
+	drawn     int // steps before it was reduced
+}
+
+func newTally() *tally {
+	return &tally{seed: planSeed, distinct: map[uint64]bool{}, reached: map[model.Marks]int{}, marks: map[string]int{}}
+}
+
+// planSeed lets the lanes of one run agree on what is the same plan.
+var planSeed = maphash.MakeSeed()
+
+func (t *tally) count(p *Plan, h *model.History, j *checker.Judgement) {
+	t.distinct[p.hash(t.seed)] = true
+	t.counts.Add(j.Counts)
+	t.effects.Add(j.Effects)
+	t.reached[j.Marks]++
+	for _, m := range h.Marks {
+		t.marks[m.Name]++
+	}
+}
+
+// hash tells plans apart by what happens in them; the keys carry the plan's number and do not count.
+func (p *Plan) hash(seed maphash.Seed) uint64 {
+	h := maphash.Comparable(seed, len(p.Zones))
+	for i := range p.Steps {
+		h = h*31 + maphash.Comparable(seed, p.Steps[i])
+	}
+	return h
+}
+
+func (t *tally) add(u *tally) {
+	for h := range u.distinct {
+		t.distinct[h] = true
+	}
+	t.counts.Add(u.counts)
+	t.effects.Add(u.effects)
+	for m, n := range u.reached {
+		t.reached[m] += n
+	}
+	for m, n := range u.marks {
+		t.marks[m] += n
+	}
+	if u.bad != nil && (t.bad == nil || u.bad.number < t.bad.number) {
+		t.bad = u.bad
+	}
+}
+
+// byMark counts the plans that came to each mark.
+func (t *tally) byMark() map[string]int {
+	plans := map[string]int{}
+	for marks, n := range t.reached {
+		for _, name := range marks.Names() {
+			plans[name] += n
+		}
+	}
+	for name, n := range t.marks {
+		plans[name] += n
+	}
+	return plans
+}
+
+// required are the marks without which a pass would be vacuous, for what the store offers.
+func (s surface) required() []string {
+	marks := model.LiveClaimRefused | model.TakenOver | model.TakenOverAtTheEnd | model.RefusedBeforeTheEnd |
+		model.DoneMet | model.PruneRemoved | model.PruneSparedYoung | model.PruneSparedClaim | model.ClaimedAgain |
+		model.LateCompletion | model.ReplyLost
+	if s.fences {
+		marks |= model.StalePresented | model.StaleAfterForgetting | model.CompletionRepeated
+	}
+	if s.commits {
+		marks |= model.EffectCommitted
+	}
+	if s.rebegins {
+		marks |= model.AskedAgain
+	}
+	names := marks.Names()
+	if s.wire {
+		names = append(names, lostOnTheWire)
+	}
+	return names
+}
+
+func (t *tally) report(g *campaign) checker.Report {
+	t.counts.Distinct = len(t.distinct)
+	r := checker.Report{
+		Schema: checker.Schema, Store: g.h.Name, Scenario: stepped, Seed: g.c.seed, Verdict: checker.Pass,
+		Counts: t.counts, Effects: t.effects, Reached: t.byMark(), Facts: g.h.Contract.Facts(),
+	}
+	for kind, name := range optional() {
+		if slices.Contains(g.found.kinds(), kind) {
+			r.Capabilities = append(r.Capabilities, name)
+		} else {
+			r.Missing = append(r.Missing, name)
+		}
+	}
+	slices.Sort(r.Capabilities)
+	slices.Sort(r.Missing)
+	r.NotPromised = g.notPromised()
+	for _, mark := range g.planner.surface.required() {
+		if r.Reached[mark] == 0 {
+			r.Missed = append(r.Missed, mark)
+			continue
+		}
+		// A plan may be drawn twice: at most the distinct ones count as evidence.
+		r.Bounds = append(r.Bounds, checker.BoundOf(mark, min(r.Reached[mark], len(t.distinct))))
+	}
+	if len(r.Missed) > 0 {
+		r.Verdict = checker.Inconclusive
+		r.Limit = "too little happened: no plan came to " + quoteAll(r.Missed) + "; raise Plans or Budget (EFFECTONCE_PLANS, EFFECTONCE_BUDGET)"
+	}
+	return r
+}
+
+// notPromised lists what is not judged, and why.
+func (g *campaign) notPromised() []checker.Cell {
+	var cells []checker.Cell
+	if !g.planner.surface.fences && !g.planner.surface.commits {
+		cells = append(cells,
+			checker.Cell{Invariant: model.StaleClaimRefused, Why: "no Fencer"},
+			checker.Cell{Invariant: model.StaleClaimRefusedAfterForgetting, Why: "no Fencer"})
+	}
+	if !g.planner.surface.commits {
+		cells = append(cells,
+			checker.Cell{Invariant: model.AtMostOneEffect, Why: "no EffectCommitter"},
+			checker.Cell{Invariant: model.NoLostEffect, Why: "no EffectCommitter"})
+	}
+	if g.h.Contract.TokenPerRecord && g.planner.surface.fences {
+		cells = append(cells, checker.Cell{Invariant: model.StaleClaimRefusedAfterForgetting, Why: "tokens start again after Prune"})
+	}
+	if g.h.Control == nil {
+		cells = append(cells, checker.Cell{Invariant: model.EveryCallReturns, Why: "no Control: no time bound is judged"})
+	}
+	for _, w := range g.h.Contract.Waivers {
+		cells = append(cells, checker.Cell{Invariant: w.Invariant, Why: "waived: " + w.Reason})
+	}
+	return cells
+}
+
+// reportOf is the report of a run with one plan that did not pass.
+func (t *tally) reportOf(g *campaign, bad *failing) checker.Report {
+	r := t.report(g)
+	var judge checker.Judge
+	of := judge.Report(bad.ran.history, bad.judgement)
+	r.Verdict, r.Limit, r.Reasons, r.History = of.Verdict, of.Limit, of.Reasons, bad.ran.history.Print()
+	r.Plan = bad.plan.Print()
+	return r
+}

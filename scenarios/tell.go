@@ -1,0 +1,119 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/effectonce/effectonce/checker"
+	"github.com/effectonce/effectonce/model"
+)
+
+func isZero(c model.Contract) bool { return reflect.ValueOf(c).IsZero() }
+
+func quoteAll(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// write leaves the report, its plan and its history in a folder of the test's own.
+func write(r *checker.Report, dir, name string) error {
+	if dir == "" {
+		return nil
+	}
+	dir = filepath.Join(dir, folder(name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("scenarios: write the report: %w", err)
+	}
+	files := map[string]string{"plan.txt": r.Plan, "history.txt": r.History}
+	r.Files = []string{filepath.Join(dir, "report.json")}
+	for file, text := range files {
+		if text == "" {
+			continue
+		}
+		path := filepath.Join(dir, file)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return fmt.Errorf("scenarios: write the report: %w", err)
+		}
+		r.Files = append(r.Files, path)
+	}
+	slices.Sort(r.Files)
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("scenarios: write the report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "report.json"), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("scenarios: write the report: %w", err)
+	}
+	return nil
+}
+
+// failure is what a person reads: what broke, by which operations, and how to see it again.
+func failure(r *checker.Report, test string) string {
+	var b strings.Builder
+	b.WriteString(r.Explain())
+	fmt.Fprintf(&b, "\nstore %s, tier %s, seed %d, %d plans before it", r.Store, r.Scenario, r.Seed, max(0, r.Counts.Plans-1))
+	if r.Replay != "" {
+		fmt.Fprintf(&b, "; the plan below failed %s times when run again", r.Replay)
+	}
+	b.WriteByte('\n')
+	if r.Plan != "" {
+		if plan, err := ParsePlan(r.Plan); err == nil {
+			fmt.Fprintf(&b, "run again:   EFFECTONCE_PLAN='%s' %s\n", plan.OneLine(), goTest(test))
+		}
+	}
+	fmt.Fprintf(&b, "same draw:   EFFECTONCE_SEED=%d %s\n", r.Seed, goTest(test))
+	for _, f := range r.Files {
+		if filepath.Base(f) == "history.txt" {
+			fmt.Fprintf(&b, "judge again: EFFECTONCE_HISTORY='%s' %s\n", f, goTest(test))
+		}
+	}
+	if len(r.Files) > 0 {
+		fmt.Fprintf(&b, "files:       %s\n", filepath.Dir(r.Files[0]))
+	}
+	return b.String()
+}
+
+// goTest is the command that runs this test alone, in the folder of its package.
+func goTest(test string) string {
+	parts := strings.Split(test, "/")
+	for i, p := range parts {
+		parts[i] = "^" + p + "$"
+	}
+	return fmt.Sprintf("go test -run '%s' -count=1 .", strings.Join(parts, "/"))
+}
+
+// summary is what a passing test says: how much happened, what was judged, and what was not.
+func summary(r *checker.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %d plans (%d distinct), %d operations, %d claims, %d takeovers, %d stale calls, %d unseen replies, %d faults; effects %d once, %d more, %d none; seed %d\n",
+		r.Store, r.Verdict, r.Counts.Plans, r.Counts.Distinct, r.Counts.Operations, r.Counts.Claims, r.Counts.Takeovers,
+		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
+	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
+	for _, c := range r.NotPromised {
+		fmt.Fprintf(&b, "  not promised: %s (%s)\n", c.Invariant, c.Why)
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "  came to\tplans\tviolations at 95 %\n")
+	for _, bound := range r.Bounds {
+		fmt.Fprintf(w, "  %s\t%d\tbelow %.3f %%\n", bound.What, bound.Plans, 100*bound.Below)
+	}
+	w.Flush()
+	return b.String()
+}
+
+func orNone(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
