@@ -57,7 +57,16 @@ func (j *Judge) broken(rules *model.Rules, events []model.Event, found *finding)
 			return id, nil
 		}
 	}
+	if found.guilty < len(events) {
+		// More than one promise was broken, perhaps. What came before the first breach is enough to name it.
+		return j.broken(rules, events[:found.guilty], found)
+	}
 	return byAnswer(&events[found.guilty-1], found), nil
+}
+
+// Wider reports whether promise a is wider than b: tried after it as a reason, since it takes less for granted.
+func Wider(a, b model.InvariantID) bool {
+	return slices.Index(reasons(), a) > slices.Index(reasons(), b)
 }
 
 func (j *Judge) explained(rules *model.Rules, events []model.Event) bool {
@@ -128,8 +137,6 @@ func byAnswer(e *model.Event, found *finding) model.InvariantID {
 		return model.ExclusiveClaim
 	case e.Kind.Claims() && e.Granted() && state == model.Done:
 		return model.DoneStaysDone
-	case e.Kind.Claims() && e.Granted():
-		return model.AttemptsCountClaims
 	case e.Kind.Fenced() && e.Answer.Outcome == model.OK:
 		return model.StaleClaimRefused
 	}

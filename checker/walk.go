@@ -117,7 +117,7 @@ func (r *removals) wrongCount(rules *model.Rules, events []model.Event) *finding
 	}
 	for i := range events {
 		e := &events[i]
-		if e.Kind != model.Prune || e.Return == 0 || e.Answer.Outcome != model.OK || besideOthers(events, i) {
+		if e.Kind != model.Prune || e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone {
 			continue
 		}
 		least, most := r.of[e.ID].least, r.of[e.ID].most
@@ -130,15 +130,4 @@ func (r *removals) wrongCount(rules *model.Rules, events []model.Event) *finding
 		}
 	}
 	return nil
-}
-
-// besideOthers reports whether any operation was open together with the i-th. Calls are in order, so that only an
-// earlier one that had not ended, or the next one, can be.
-func besideOthers(events []model.Event, i int) bool {
-	for k := range events[:i] {
-		if overlap(&events[k], &events[i]) {
-			return true
-		}
-	}
-	return i+1 < len(events) && overlap(&events[i], &events[i+1])
 }

@@ -6,7 +6,7 @@ func (m *moves) begin(s KeyState) {
 	case Absent:
 		m.claim(s, 1)
 		if m.excuses(TypedAnswers) {
-			m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes, s)
+			m.refuseAnyhow(s)
 		}
 	case Processing:
 		m.beginClaimed(s)
@@ -35,8 +35,8 @@ func (m *moves) beginClaimed(s KeyState) {
 		m.takeover(s)
 	case m.excuses(ExclusiveClaim):
 		m.claimAnyhow(s)
-	case m.excuses(NoEarlySteal) && m.when.from > s.claimed.to:
-		m.takeover(s)
+	case m.excuses(NoEarlySteal) && (!m.NoAttempts || m.when.from > s.claimed.to):
+		m.takeover(s) // one attempt more says that it was meant as a takeover
 	}
 }
 
@@ -63,10 +63,11 @@ func (s KeyState) dead() KeyState {
 	return s
 }
 
-// claimAnyhow claims what should not have been claimed, as one more attempt or as the first.
+// claimAnyhow claims what should not have been claimed: as one more attempt, as the same one, or as the first.
 func (m *moves) claimAnyhow(s KeyState) {
 	m.claim(s, s.Attempts+1)
-	if s.Attempts > 0 {
+	m.claim(s, s.Attempts)
+	if s.Attempts > 1 {
 		m.claim(s.forgotten(), 1)
 	}
 }
@@ -141,6 +142,17 @@ func (m *moves) regrant(s KeyState) {
 // refuse answers "not claimed" with the record as it stands.
 func (m *moves) refuse(s KeyState) {
 	m.move(m.e.Answer.Outcome == OK && !m.e.Answer.Yes && m.tellsRecord(s), m.learn(s))
+}
+
+// refuseAnyhow answers "not claimed" although nobody holds the record: nothing was done, or it was claimed for a
+// caller who is not told.
+func (m *moves) refuseAnyhow(s KeyState) {
+	refused := m.e.Answer.Outcome == OK && !m.e.Answer.Yes
+	m.move(refused, s)
+	m.move(refused, KeyState{
+		State: Processing, Attempts: 1, lease: m.leaseEnd(m.e, m.when), claimed: m.when,
+		Claim: m.e.ID, Nonce: m.e.Nonce, Token: s.Token, Born: m.e.ID,
+	})
 }
 
 // learn takes up the token that an answer told of a claim whose own answer was lost.

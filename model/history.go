@@ -58,6 +58,8 @@ type Event struct {
 	Presented, Grants int
 	// Rows counts the effects found for this call; -1: nobody looked.
 	Rows int
+	// Alone: no other operation was open beside it, so that a Prune's count is exact.
+	Alone bool
 }
 
 // Events prepares the operations for judging, in order of their calls.
@@ -79,7 +81,19 @@ func (h *History) Events() []Event {
 		}
 		events[i] = e
 	}
+	markAlone(events)
 	return events
+}
+
+// markAlone finds the operations beside which no other one was open. Calls are in order.
+func markAlone(events []Event) {
+	open, last := false, int64(0) // of the operations before: whether one never ends, and when the last one ends
+	for i := range events {
+		e := &events[i]
+		end := e.End()
+		e.Alone = !open && last < e.Call && end != 0 && (i+1 == len(events) || end < events[i+1].Call)
+		open, last = open || end == 0, max(last, end)
+	}
 }
 
 func (h *History) rows() map[string]int {

@@ -38,7 +38,14 @@ func (s KeyState) forgotten() KeyState { return KeyState{Token: s.Token, forgot:
 // Describe says in words what the record was, with instants as offsets from the history's epoch.
 func (s KeyState) Describe(h *History) string {
 	when := func(sp span) string {
-		if sp.from == sp.to {
+		switch {
+		case sp == anytime:
+			return "any time"
+		case sp.from == firstInstant:
+			return fmt.Sprintf("%v or earlier", h.Offset(sp.to))
+		case sp.to == lastInstant:
+			return fmt.Sprintf("%v or later", h.Offset(sp.from))
+		case sp.from == sp.to:
 			return h.Offset(sp.from).String()
 		}
 		return fmt.Sprintf("%v…%v", h.Offset(sp.from), h.Offset(sp.to))

@@ -55,7 +55,8 @@ func (m *moves) stepAfter(s KeyState, gone answer) {
 	if gone != no {
 		m.step(s.forgotten())
 	}
-	if gone != yes && !m.e.Kind.Claims() && m.spent(s) && m.reached(m.when, s.lease) != no {
+	noticed := !m.e.Kind.Claims() && m.when != anytime && m.reached(m.when, s.lease) != no
+	if gone != yes && noticed && m.spent(s) {
 		m.step(s.dead()) // nobody says that it takes a Begin to notice
 	}
 }
@@ -183,11 +184,19 @@ func (m *moves) prune(s KeyState) {
 	if !owed || m.excuses(ForgottenAfterWindow) {
 		m.move(answered, s)
 	}
+	if m.toldNone() {
+		return
+	}
 	early := s.State != Absent && m.excuses(PruneOnlyOldDone) ||
 		s.State == Done && m.excuses(RememberedInWindow) && m.reached(s.claimed, at(m.e.Before)) != yes
 	if old != no || early {
 		m.move(answered, s.forgotten())
 	}
+}
+
+// toldNone: the count is exact, and says that nothing was removed.
+func (m *moves) toldNone() bool {
+	return m.e.Alone && m.e.Answer.Outcome == OK && m.e.Answer.Count == 0 && !m.SharedNamespace && m.Retention == UntilPruned
 }
 
 // old says whether a DONE record lies before the cut-off of a Prune.

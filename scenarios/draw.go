@@ -162,6 +162,9 @@ func (d *drawing) plan() *Plan {
 	for len(d.p.Steps) < most {
 		d.move(d.moves.Draw(d.t, ""), 1+d.pick(len(d.p.Zones)), d.pick(len(d.keys)))
 	}
+	for k := range d.keys { // how did each key end?
+		d.add(Step{Worker: 1, Verb: model.Begin, Key: k + 1, Lease: d.drawLease()})
+	}
 	return d.p
 }
 

@@ -170,6 +170,9 @@ func (x *execution) call(ctx context.Context, s *Step) error {
 	o.ReturnedAt = x.serverTime()
 	x.answer(ctx, s, &o, err, fault, callCtx.Err() != nil)
 	x.history.Operations = append(x.history.Operations, o)
+	if o.Fault != 0 && s.Reply == Lost {
+		x.lane.warm(ctx, s.Worker, h) // the connection is a new one
+	}
 	if o.Granted() && !o.Unseen {
 		k := &x.workers[s.Worker-1].claims[s.Key-1]
 		*k = append(*k, o.ID)

@@ -19,6 +19,7 @@ type lane struct {
 	namespace string // empty: none is open
 	used      int    // plans that this namespace has seen
 	dirty     bool   // it holds something that the next plan must not meet
+	warmed    int    // warm-ups so far: each has messages of its own
 	handles   []*handle
 	proxies   []*chaos.Proxy // by worker, kept between namespaces
 }
@@ -144,6 +145,7 @@ func (l *lane) open(ctx context.Context, worker int) (*handle, error) {
 		return nil, fmt.Errorf("scenarios: %s: open: Open returned no store and no error", l.h.Name)
 	}
 	h.capabilities = find(h.store)
+	l.warm(ctx, worker, h)
 	l.handles[worker-1] = h
 	return h, nil
 }

@@ -76,7 +76,7 @@ func (d *drawing) request(r Reply) int {
 	if r != Lost {
 		return 0
 	}
-	return 1 + d.pick(3)
+	return 1 + d.pick(5)
 }
 
 func (d *drawing) begin(w, k int, r Reply) {

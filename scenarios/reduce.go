@@ -13,7 +13,8 @@ import (
 // reducer makes a failing plan small. It works on the plan itself, since a plan is data that any run can take: the
 // same reduction serves every store, in a test and outside of one, and a plan that was read from a file.
 //
-// A candidate is kept if it fails for the same reason; each runs in a namespace of its own.
+// A candidate is kept if it fails for the same reason, or with fewer steps for a wider one: what also goes wrong
+// without a prune was not the prune's fault. Each runs in a namespace of its own.
 type reducer struct {
 	lane  *lane
 	until time.Time
@@ -25,8 +26,18 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 	first := *bad
 	first.drawn = len(bad.plan.Steps)
 	r.best = &first
-	r.try(ctx, r.upToTheGuilty())
+	if !r.try(ctx, r.upToTheGuilty(false)) {
+		r.try(ctx, r.upToTheGuilty(true))
+	}
 	r.try(ctx, r.withoutOtherKeys())
+	r.shrink(ctx)
+	if r.doubt(ctx) {
+		r.shrink(ctx)
+	}
+	return r.best
+}
+
+func (r *reducer) shrink(ctx context.Context) {
 	for before := -1; before != r.size() && !r.spent(ctx); {
 		before = r.size()
 		r.dropSteps(ctx)
@@ -35,7 +46,23 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 		r.try(ctx, plainZones(r.best.plan))
 		r.try(ctx, plainKeys(r.best.plan))
 	}
-	return r.best
+}
+
+// doubt asks each key how it ended. A small plan can leave two promises open as its reason: a prune that found
+// nothing left its record, or the record had gone before. Where one more claim decides otherwise, it decides.
+func (r *reducer) doubt(ctx context.Context) bool {
+	steps := slices.Clone(r.best.plan.Steps)
+	for k := range r.best.plan.Keys {
+		steps = append(steps, Step{Worker: 1, Verb: model.Begin, Key: k + 1, Lease: time.Hour})
+	}
+	r.runs++
+	f := r.run(ctx, with(r.best.plan, steps))
+	if f == nil || f.judgement.Reason.Invariant == r.best.judgement.Reason.Invariant {
+		return false
+	}
+	f.number, f.drawn = r.best.number, r.best.drawn
+	r.best = f
+	return true
 }
 
 // size is what reduction brings down; the steps count most.
@@ -45,19 +72,24 @@ func (r *reducer) spent(ctx context.Context) bool {
 	return r.runs >= reduceAtMost || time.Now().After(r.until) || ctx.Err() != nil
 }
 
-// try keeps a candidate that fails for the same reason.
+// try keeps a candidate that fails for the same reason, or a wider one.
 func (r *reducer) try(ctx context.Context, p *Plan) bool {
 	if p == nil || r.spent(ctx) {
 		return false
 	}
 	r.runs++
 	f := r.run(ctx, p)
-	if f == nil || f.judgement.Reason.Invariant != r.best.judgement.Reason.Invariant {
+	if f == nil || !r.asGood(f) {
 		return false
 	}
 	f.number, f.drawn = r.best.number, r.best.drawn
 	r.best = f
 	return true
+}
+
+func (r *reducer) asGood(f *failing) bool {
+	is, was := f.judgement.Reason.Invariant, r.best.judgement.Reason.Invariant
+	return is == was || len(f.plan.Steps) < len(r.best.plan.Steps) && checker.Wider(is, was)
 }
 
 // run runs a plan in a fresh namespace; nil if it did not violate.
@@ -91,9 +123,15 @@ func (r *reducer) again(ctx context.Context, bad *failing) string {
 	return fmt.Sprintf("%d of %d", failed, replays)
 }
 
-func (r *reducer) upToTheGuilty() *Plan {
+// upToTheGuilty cuts what came after the guilty step, but for the last call of each key, which shows how it ended.
+func (r *reducer) upToTheGuilty(withEnds bool) *Plan {
 	guilty := r.best.ran.steps[r.best.judgement.Reason.Guilty-1]
-	return with(r.best.plan, slices.Clone(r.best.plan.Steps[:guilty+1]))
+	all := r.best.plan.Steps
+	steps := slices.Clone(all[:guilty+1])
+	if ends := len(all) - len(r.best.plan.Keys); withEnds && ends > guilty {
+		steps = append(steps, all[ends:]...)
+	}
+	return with(r.best.plan, steps)
 }
 
 func (r *reducer) withoutOtherKeys() *Plan {

@@ -1,0 +1,310 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests start this test binary again as a child that gets servers and ends in some way, and look at what is
+// left of it.
+
+const (
+	childEnv = "EFFECTONCE_TEST_CHILD" // the way in which the child ends
+	patience = 20 * time.Second
+)
+
+// sighting is what a child tells of one server.
+type sighting struct {
+	Folder  string
+	Watcher int
+	Port    int
+	Pids    []int // the server and its descendants
+}
+
+func TestMain(m *testing.M) {
+	switch how := os.Getenv(childEnv); how {
+	case "":
+	case "timeout":
+		childServers() // before the clock of -test.timeout starts: a loaded machine may take long to start them
+	default:
+		child(how)
+	}
+	os.Exit(m.Run())
+}
+
+// child gets both servers, tells of them, and ends.
+func child(how string) {
+	pg, red := childServers()
+	switch how {
+	case "close":
+		if err := errors.Join(pg.Close(), red.Close()); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	case "exit":
+		os.Exit(3)
+	case "panic":
+		go func() { panic("in another goroutine") }()
+	case "pause":
+		if err := errors.Join(pg.Pause(context.Background()), red.Pause(context.Background())); err != nil {
+			panic(err)
+		}
+		fmt.Println("paused")
+	}
+	select {} // until a signal
+}
+
+func childServers() (pg, red *Server) {
+	pg, err := Postgres(context.Background(), Options{Force: KindProcess})
+	if err != nil {
+		panic(err)
+	}
+	red, err = Redis(context.Background(), Options{Force: KindProcess})
+	if err != nil {
+		panic(err)
+	}
+	line, err := json.Marshal([]sighting{see(pg), see(red)})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(line))
+	return pg, red
+}
+
+func see(s *Server) sighting {
+	p := s.private
+	return sighting{Folder: p.dir, Watcher: p.watch.pid, Port: p.port, Pids: p.members()}
+}
+
+// TestHang is the child that go test's own time-out ends.
+func TestHang(t *testing.T) {
+	if os.Getenv(childEnv) != "timeout" {
+		t.Skip("it is run by TestNothingIsLeft as a child")
+	}
+	select {}
+}
+
+func needBoth(t *testing.T) {
+	t.Helper()
+	if findPostgres(Options{}.searchPath(), Options{}.debianPostgres()) == "" {
+		t.Skip(postgresRemedy)
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip(redisRemedy)
+	}
+}
+
+// tempParent is a folder for a child's temporary files that an unprivileged user may enter, unlike t.TempDir
+// where somebody set a strict umask.
+func tempParent(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(enterable(os.TempDir(), "/tmp"), "effectonce-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func startChild(t *testing.T, how string, args ...string) (cmd *exec.Cmd, out *bufio.Reader, tmp string) {
+	t.Helper()
+	tmp = tempParent(t)
+	cmd = exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childEnv+"="+how, "TMPDIR="+tmp)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a job of its own, as a shell would start it
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // for a test that failed half way
+		_ = cmd.Wait()
+	})
+	return cmd, bufio.NewReader(pipe), tmp
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	needBoth(t)
+	for _, end := range []struct {
+		how  string
+		args []string
+		do   func(pid int) error
+	}{
+		{how: "close"},
+		{how: "exit"},
+		{how: "panic"},
+		{how: "timeout", args: []string{"-test.run=^TestHang$", "-test.timeout=1s"}},
+		{how: "SIGKILL", do: func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }},
+		{how: "SIGTERM", do: func(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }},
+		// As Ctrl-C sends it: to the whole job.
+		{how: "SIGINT", do: func(pid int) error { return syscall.Kill(-pid, syscall.SIGINT) }},
+		// A paused server follows no request to stop; it has to be killed.
+		{how: "pause", do: func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }},
+	} {
+		t.Run(end.how, func(t *testing.T) {
+			t.Parallel()
+			cmd, out, tmp := startChild(t, end.how, end.args...)
+			line, err := out.ReadBytes('\n')
+			var seen []sighting
+			if err != nil || json.Unmarshal(line, &seen) != nil || len(seen) != 2 {
+				t.Fatalf("the child told %q, %v", line, err)
+			}
+			if len(seen[0].Pids) < 3 || len(seen[1].Pids) != 1 {
+				t.Fatalf("too few processes to prove anything: %+v", seen)
+			}
+			if end.how == "pause" {
+				if line, err := out.ReadString('\n'); err != nil {
+					t.Fatalf("the child told %q, %v", line, err)
+				}
+			}
+			if end.do != nil {
+				if err := end.do(cmd.Process.Pid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			start := time.Now()
+			waited := make(chan error, 1)
+			go func() { waited <- cmd.Wait() }()
+			select {
+			case err := <-waited:
+				t.Logf("the child ended: %v", err)
+			case <-time.After(patience):
+				t.Fatal("the child did not end")
+			}
+			for _, s := range seen {
+				expectGone(t, s)
+			}
+			t.Logf("nothing left %v after the signal", time.Since(start))
+			if rest, err := os.ReadDir(tmp); err != nil || len(rest) > 0 {
+				t.Errorf("left in the temporary folder: %v, %v", rest, err)
+			}
+		})
+	}
+}
+
+func expectGone(t *testing.T, s sighting) {
+	t.Helper()
+	for _, pid := range append(slices.Clone(s.Pids), s.Watcher) {
+		eventually(t, fmt.Sprintf("process %d of %s is gone", pid, s.Folder), func() bool { return !alive(pid, s.Folder) })
+	}
+	eventually(t, s.Folder+" is gone", func() bool {
+		_, err := os.Lstat(s.Folder)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	eventually(t, fmt.Sprintf("port %d is free", s.Port), func() bool {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port))
+		if err == nil {
+			l.Close()
+		}
+		return err == nil
+	})
+	if id := segmentOf(t, s.Pids[0]); id != "" {
+		t.Errorf("System V segment %s of process %d is left", id, s.Pids[0])
+	}
+}
+
+// alive tells whether the process exists and is ours: its number may have been given to another one by now.
+func alive(pid int, folder string) bool {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || strings.Contains(string(state), ") Z ") {
+		return false
+	}
+	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	return strings.Contains(string(cmdline), folder) || strings.HasPrefix(cwd, folder)
+}
+
+// segmentOf finds a System V shared memory segment that a process made.
+func segmentOf(t *testing.T, pid int) string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Logf("segments not looked at: %v", err)
+		return ""
+	}
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line) // key shmid perms size cpid lpid nattch ...
+		if len(f) > 6 && f[4] == strconv.Itoa(pid) {
+			return f[1]
+		}
+	}
+	return ""
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-poll.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func TestAnInitdbThatIsInterruptedLeavesNothing(t *testing.T) {
+	needBoth(t)
+	for _, file := range []string{"data", "data/global", "data/base/1/PG_VERSION", "data/postmaster.pid"} {
+		t.Run(strings.ReplaceAll(file, "/", "_"), func(t *testing.T) {
+			cmd, _, tmp := startChild(t, "interrupted")
+			var folder string
+			eventually(t, file+" exists", func() bool {
+				found, err := filepath.Glob(filepath.Join(tmp, "effectonce-postgres-*", file))
+				if err == nil && len(found) == 1 {
+					folder = strings.TrimSuffix(found[0], "/"+file)
+				}
+				return folder != ""
+			})
+			pids := (&process{dir: folder}).members()
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			eventually(t, "the folder is gone", func() bool {
+				rest, err := os.ReadDir(tmp)
+				return err == nil && len(rest) == 0
+			})
+			for _, pid := range pids {
+				eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid, folder) })
+				if id := segmentOf(t, pid); id != "" {
+					t.Errorf("System V segment %s of process %d is left", id, pid)
+				}
+			}
+		})
+	}
+}
+
+func TestCloseDoesTheWorkOfAWatcherThatWasKilled(t *testing.T) {
+	needBoth(t)
+	s, err := Redis(t.Context(), Options{Force: KindProcess})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := see(s)
+	if err := syscall.Kill(seen.Watcher, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expectGone(t, seen)
+}

@@ -1,0 +1,259 @@
+// Package broken is the zoo: stores with one flaw each, of the kinds that teams have shipped. A kit that claims to
+// find such bugs has to find these. Beside each flaw stands its nearest right relative, which must not be accused.
+//
+// Nothing outside of tests imports this package, and no part of the kit knows a flaw by name.
+package broken
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// Flaw is what is wrong with a [Memory]. The zero Flaw is nothing: the right relative.
+type Flaw string
+
+// The flaws, each one line away from right.
+const (
+	None                Flaw = ""
+	DoneForgotten       Flaw = "done-forgotten"         // completing deletes the record
+	PruneTakesClaims    Flaw = "prune-takes-claims"     // prune goes by age alone
+	PruneByClaimTime    Flaw = "prune-by-claim-time"    // the window is counted from the claim
+	NeverPruned         Flaw = "never-pruned"           // prune looks for a state that nobody writes
+	LeaseOfTheWindow    Flaw = "lease-of-the-window"    // one TTL for claim and record
+	LeaseOfAMillisecond Flaw = "lease-of-a-millisecond" // the unit of the lease is off by a thousand
+	TakeoverTooLate     Flaw = "takeover-too-late"      // > where >= belongs
+	TakeoverTooEarly    Flaw = "takeover-too-early"     // whole seconds, rounded down
+	AttemptsNotCounted  Flaw = "attempts-not-counted"   // a takeover starts again at 1
+	DoneTakenOver       Flaw = "done-taken-over"        // the lease outlives completion
+	LateOwnerAccepted   Flaw = "late-owner-accepted"    // completion by key, claim ignored
+	FencedByAttempts    Flaw = "fenced-by-attempts"     // the token starts again after prune
+	KeysJoined          Flaw = "keys-joined"            // consumer and id joined by a separator
+	KeysFolded          Flaw = "keys-folded"            // upper and lower case are one
+	KeysCut             Flaw = "keys-cut"               // ids are cut to the column's width
+	ClaimsAlways        Flaw = "claims-always"          // the default that says yes
+	EffectTwice         Flaw = "effect-twice"           // the effect is written before its claim is checked
+	WallTime            Flaw = "wall-time"              // instants are kept without their zone
+	MachineClock        Flaw = "machine-clock"          // the machine's clock judges the caller's lease
+)
+
+// Memory is a home-made store in process, of the common make: a map and a mutex. Its zero value is not ready; see
+// NewMemory. It is safe for concurrent use.
+type Memory struct {
+	flaw    Flaw
+	mu      sync.Mutex
+	rows    map[string]*row
+	last    int // token of the latest claim
+	applied []model.Applied
+}
+
+type row struct {
+	state          model.State
+	attempts       int
+	token          string
+	claimed, until time.Time
+	updated        time.Time
+}
+
+// NewMemory makes a store with one flaw, or none.
+func NewMemory(flaw Flaw) *Memory { return &Memory{flaw: flaw, rows: map[string]*row{}} }
+
+// Contract is what the store's maker believes of it.
+func (m *Memory) Contract() model.Contract { return model.Contract{} }
+
+func (m *Memory) key(consumer, id string) string {
+	switch m.flaw {
+	case KeysJoined:
+		return consumer + ":" + id
+	case KeysFolded:
+		id = strings.ToLower(id)
+	case KeysCut:
+		id = id[:min(len(id), 255)]
+	}
+	return strconv.Itoa(len(consumer)) + ":" + consumer + id
+}
+
+func (m *Memory) lease(now time.Time, lease time.Duration) time.Time {
+	switch m.flaw {
+	case LeaseOfTheWindow:
+		lease = model.DefaultWindow
+	case LeaseOfAMillisecond:
+		lease /= 1000
+	}
+	return now.Add(lease)
+}
+
+func (m *Memory) over(r *row, now time.Time) bool {
+	switch m.flaw {
+	case TakeoverTooLate:
+		return now.After(r.until)
+	case TakeoverTooEarly:
+		return now.Unix() >= r.until.Unix()
+	case WallTime:
+		const layout = "2006-01-02 15:04:05.999999999"
+		until, _ := time.Parse(layout, r.until.Format(layout)) // as a column without zone gives it back
+		wall, _ := time.Parse(layout, now.Format(layout))
+		return !wall.Before(until)
+	case MachineClock:
+		return !time.Now().Before(r.until)
+	}
+	return !now.Before(r.until)
+}
+
+// Begin claims.
+func (m *Memory) Begin(_ context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.key(consumer, id)
+	r := m.rows[key]
+	switch {
+	case r == nil:
+		r = &row{attempts: 1}
+		m.rows[key] = r
+	case m.flaw == ClaimsAlways:
+	case r.state == model.Done && !(m.flaw == DoneTakenOver && m.over(r, now)):
+		return r.record(), false, nil
+	case r.state == model.Processing && !m.over(r, now):
+		return r.record(), false, nil
+	case m.flaw != AttemptsNotCounted:
+		r.attempts++
+	}
+	m.last++
+	r.state, r.token = model.Processing, strconv.Itoa(m.last)
+	if m.flaw == FencedByAttempts {
+		r.token = strconv.Itoa(r.attempts)
+	}
+	r.claimed, r.updated, r.until = now, now, m.lease(now, lease)
+	return r.record(), true, nil
+}
+
+var errUnknownMessage = errors.New("unknown message")
+
+// Complete completes by key.
+func (m *Memory) Complete(_ context.Context, consumer, id string, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.key(consumer, id)
+	r := m.rows[key]
+	if r == nil {
+		return errUnknownMessage
+	}
+	m.done(key, r, now)
+	return nil
+}
+
+func (m *Memory) done(key string, r *row, now time.Time) {
+	if m.flaw == DoneForgotten {
+		delete(m.rows, key)
+		return
+	}
+	if r.state != model.Done {
+		r.state, r.updated = model.Done, now
+	}
+}
+
+// CompleteClaim completes by claim.
+func (m *Memory) CompleteClaim(_ context.Context, consumer, id string, claim model.Record, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.key(consumer, id)
+	r := m.rows[key]
+	if err := m.fence(r, claim); err != nil {
+		return err
+	}
+	m.done(key, r, now)
+	return nil
+}
+
+func (m *Memory) fence(r *row, claim model.Record) error {
+	switch {
+	case r == nil:
+		return model.ErrNotFound
+	case m.flaw == LateOwnerAccepted:
+		return nil
+	case r.token != claim.Token:
+		return model.ErrFenced
+	}
+	return nil
+}
+
+// CommitEffect writes the effect together with DONE.
+func (m *Memory) CommitEffect(_ context.Context, consumer, id string, claim model.Record, now time.Time, effect model.Effect) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.key(consumer, id)
+	r := m.rows[key]
+	write := func() {
+		m.applied = append(m.applied, model.Applied{Consumer: consumer, MessageID: id, Effect: effect})
+	}
+	if m.flaw == EffectTwice {
+		write()
+		if err := m.fence(r, claim); err != nil {
+			return err
+		}
+		m.done(key, r, now)
+		return nil
+	}
+	if err := m.fence(r, claim); err != nil {
+		return err
+	}
+	if r.state != model.Done {
+		write()
+	}
+	m.done(key, r, now)
+	return nil
+}
+
+// Prune forgets.
+func (m *Memory) Prune(_ context.Context, before time.Time) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	removed := 0
+	for key, r := range m.rows {
+		old := r.state == model.Done && r.updated.Before(before)
+		switch m.flaw {
+		case PruneTakesClaims:
+			old = r.updated.Before(before)
+		case PruneByClaimTime:
+			old = r.state == model.Done && r.claimed.Before(before)
+		case NeverPruned:
+			old = r.state == "COMPLETED"
+		}
+		if old {
+			delete(m.rows, key)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// Lookup reads.
+func (m *Memory) Lookup(_ context.Context, consumer, id string) (model.Record, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[m.key(consumer, id)]
+	if r == nil {
+		return model.Record{}, false, nil
+	}
+	return r.record(), true, nil
+}
+
+// Effects counts the effects.
+func (m *Memory) Effects() []model.Applied {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]model.Applied(nil), m.applied...)
+}
+
+func (r *row) record() model.Record {
+	told := model.Record{State: r.state, Attempts: r.attempts, UpdatedAt: r.updated, Token: r.token}
+	if r.state == model.Processing {
+		told.LeaseUntil = r.until
+	}
+	return told
+}

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+const (
+	undefinedTable  = "42P01"
+	undefinedSchema = "3F000"
+)
+
+// failed wraps the error of a call and adds the proof that nothing changed where there is one: nothing was sent, or
+// the server answered ERROR, which undoes the transaction as a whole. FATAL proves nothing: it can end a session
+// whose commit is on disk.
+func failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	wrapped := fmt.Errorf("postgres: %s: %w", op, err)
+	if hasCode(err, undefinedTable, undefinedSchema) {
+		wrapped = fmt.Errorf("postgres: %s (was the schema migrated?): %w", op, err)
+	}
+	var server *pgconn.PgError
+	if pgconn.SafeToRetry(err) || (errors.As(err, &server) && server.SeverityUnlocalized == "ERROR") {
+		return model.NoEffect(wrapped)
+	}
+	return wrapped
+}
+
+// notSent wraps an error from before the call's first statement.
+func notSent(op string, err error) error {
+	return model.NoEffect(fmt.Errorf("postgres: %s: no connection: %w", op, err))
+}
+
+func hasCode(err error, codes ...string) bool {
+	var server *pgconn.PgError
+	if !errors.As(err, &server) {
+		return false
+	}
+	for _, code := range codes {
+		if server.Code == code {
+			return true
+		}
+	}
+	return false
+}

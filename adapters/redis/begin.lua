@@ -1,0 +1,20 @@
+-- Claim a message.
+-- KEYS: record, counter. ARGV: now, lease end, nonce or '', partitions, this partition.
+-- Answers {1 or 0, state, attempts, lease end, updated, token}: 1 where the caller holds the claim now.
+-- Instants are decimal microseconds and are passed on as the strings they came as: a number that Lua prints itself
+-- loses digits after the fourteenth.
+local state, attempts, lease, updated, token, nonce = unpack(redis.call('HMGET', KEYS[1],
+  'state', 'attempts', 'lease', 'updated', 'token', 'nonce'))
+if state == 'DONE' then
+  return {0, state, attempts, lease, updated, token}
+end
+if state and tonumber(ARGV[1]) < tonumber(lease) then
+  local mine = 0
+  if ARGV[3] ~= '' and ARGV[3] == nonce then mine = 1 end
+  return {mine, state, attempts, lease, updated, token}
+end
+attempts = string.format('%.0f', (tonumber(attempts or 0)) + 1)
+token = string.format('%.0f', redis.call('INCR', KEYS[2]) * tonumber(ARGV[4]) + tonumber(ARGV[5]))
+redis.call('HSET', KEYS[1], 'state', 'PROCESSING', 'attempts', attempts, 'lease', ARGV[2],
+  'updated', ARGV[1], 'token', token, 'nonce', ARGV[3])
+return {1, 'PROCESSING', attempts, ARGV[2], ARGV[1], token}

@@ -1,0 +1,246 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/effectonce/effectonce/adapters/backend"
+	"github.com/effectonce/effectonce/chaos"
+)
+
+const losses = 200 // replies lost per server
+
+// take gets a real server, or skips with the remedy. An absence that the environment forbids is a failure.
+func take(t testing.TB, get func(context.Context, backend.Options) (*backend.Server, error)) *backend.Server {
+	t.Helper()
+	opts, err := backend.FromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := get(t.Context(), opts)
+	var absent *backend.Absent
+	if errors.As(err, &absent) && !absent.Required {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Log(s.Description)
+	return s
+}
+
+func openPostgres(t testing.TB, s *backend.Server, addr string) *pgx.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cfg, err := pgx.ParseConfig(s.DSN())
+	if err != nil {
+		t.Fatal("the DSN cannot be read, although it was reached") // not shown: it may hold a password
+	}
+	// Whatever hosts the DSN names, the driver dials the proxy, and nothing else when that fails.
+	cfg.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
+	cfg.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		conn.Close(ctx)
+	})
+	return conn
+}
+
+func openRedis(t testing.TB, s *backend.Server, addr string) *redis.Client {
+	t.Helper()
+	opts, err := redis.ParseURL(s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Addr, opts.MaxRetries, opts.PoolSize = addr, -1, 1
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// lose loses the reply of call and demands everything that may be demanded of one: it fired, the caller got an
+// error, and it was over on the server's side soon.
+func lose(t *testing.T, p *chaos.Proxy, call func() error) chaos.Lost {
+	t.Helper()
+	loss, err := p.LoseReply(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	callErr := call()
+	lost := loss.Disarm()
+	if callErr == nil {
+		t.Fatalf("the call succeeded: %+v", lost)
+	}
+	if !lost.Fired {
+		t.Fatalf("not fired (%v): %+v", callErr, lost)
+	}
+	select {
+	case <-loss.Over():
+	case <-time.After(patience):
+		t.Fatal("the server's side was not closed")
+	}
+	return loss.State()
+}
+
+func TestRedisAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
+	s := take(t, backend.Redis)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := newProxy(t, s.Addr)
+	beside := openRedis(t, s, s.Addr)
+	key := "effectonce:chaos:" + t.Name()
+	if err := beside.Del(ctx, key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Del(context.WithoutCancel(ctx), key, key+":set")
+	client := openRedis(t, s, p.Addr())
+	start := time.Now()
+	warm := func() { // a loss ends its connection
+		t.Helper()
+		if err := client.Ping(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 1; i <= losses; i++ {
+		warm()
+		lose(t, p, func() error { return client.Incr(ctx, key).Err() })
+		if got, err := beside.Get(ctx, key).Int(); err != nil || got != i {
+			t.Fatalf("loss %d: the counter is %d, %v: not applied exactly once", i, got, err)
+		}
+		warm()
+		lose(t, p, func() error { return client.Set(ctx, key+":set", i, 0).Err() })
+		if got, err := beside.Get(ctx, key+":set").Int(); err != nil || got != i {
+			t.Fatalf("loss %d: SET is %d, %v: not applied", i, got, err)
+		}
+	}
+	t.Logf("INCR applied %d of %d, SET %d of %d, the caller got an error each time; %v a loss with its new connection",
+		losses, losses, losses, losses, time.Since(start)/(2*losses))
+}
+
+func TestPostgresAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
+	s := take(t, backend.Postgres)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	p := newProxy(t, s.Addr)
+	beside := openPostgres(t, s, s.Addr)
+	const table = "effectonce_chaos_lost_replies"
+	if _, err := beside.Exec(ctx, "CREATE TABLE "+table+" (id int PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
+	start := time.Now()
+	for i := 1; i <= losses; i++ {
+		client := openPostgres(t, s, p.Addr())
+		if _, err := client.Prepare(ctx, "add", "INSERT INTO "+table+" VALUES ($1)"); err != nil {
+			t.Fatal(err)
+		}
+		lost := lose(t, p, func() error { _, err := client.Exec(ctx, "add", i); return err })
+		var count, last int
+		if err := beside.QueryRow(ctx, "SELECT count(*), coalesce(max(id), 0) FROM "+table).Scan(&count, &last); err != nil {
+			t.Fatal(err)
+		}
+		if count != i || last != i {
+			t.Fatalf("loss %d: the table has %d rows, the last is %d: not applied exactly once (%+v)", i, count, last, lost)
+		}
+	}
+	t.Logf("INSERT applied %d of %d, the caller got an error each time; %v a loss with its new connection",
+		losses, losses, time.Since(start)/losses)
+}
+
+// A COMMIT whose reply is lost is committed, and the transaction of a reply lost before COMMIT is rolled back by
+// the time that the report calls the connection ended: no lock of it is left.
+func TestALostReplyLeavesNoOpenTransaction(t *testing.T) {
+	s := take(t, backend.Postgres)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := newProxy(t, s.Addr)
+	beside := openPostgres(t, s, s.Addr)
+	const table = "effectonce_chaos_open_transactions"
+	if _, err := beside.Exec(ctx, "CREATE TABLE "+table+" (id int PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
+	for i := range 20 {
+		for k, applied := range map[int]bool{2: false, 3: true} { // BEGIN, INSERT, COMMIT
+			client := openPostgres(t, s, p.Addr())
+			if _, err := client.Exec(ctx, "SELECT 1"); err != nil {
+				t.Fatal(err)
+			}
+			id := 10*i + k
+			loss, err := p.LoseReply(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = pgx.BeginFunc(ctx, client, func(tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "INSERT INTO "+table+" VALUES ($1)", pgx.QueryExecModeSimpleProtocol, id)
+				return err
+			})
+			if err == nil || !loss.Disarm().Fired {
+				t.Fatalf("request %d: %v, %+v", k, err, loss.State())
+			}
+			select {
+			case <-loss.Over():
+			case <-time.After(patience):
+				t.Fatal("the server's side was not closed")
+			}
+			if _, err := beside.Exec(ctx, "SET lock_timeout = '1ms'"); err != nil {
+				t.Fatal(err)
+			}
+			tag, err := beside.Exec(ctx, "INSERT INTO "+table+" VALUES ($1) ON CONFLICT DO NOTHING", id)
+			if err != nil || tag.RowsAffected() == 1 == applied {
+				t.Fatalf("request %d: applied %v, want %v (%v)", k, tag.RowsAffected() == 0, applied, err)
+			}
+		}
+	}
+}
+
+func BenchmarkRedisIncr(b *testing.B) {
+	s := take(b, backend.Redis)
+	p := newProxy(b, s.Addr)
+	for name, addr := range map[string]string{"direct": s.Addr, "proxy": p.Addr()} {
+		client := openRedis(b, s, addr)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := client.Incr(b.Context(), "effectonce:chaos:bench").Err(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPostgresSelect(b *testing.B) {
+	s := take(b, backend.Postgres)
+	p := newProxy(b, s.Addr)
+	for name, addr := range map[string]string{"direct": s.Addr, "proxy": p.Addr()} {
+		conn := openPostgres(b, s, addr)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := conn.Exec(b.Context(), "SELECT 1"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package scenarios_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/effectonce/effectonce/adapters/backend"
+	"github.com/effectonce/effectonce/adapters/memory"
+	"github.com/effectonce/effectonce/adapters/postgres"
+	"github.com/effectonce/effectonce/adapters/redis"
+	"github.com/effectonce/effectonce/model"
+	"github.com/effectonce/effectonce/scenarios"
+)
+
+func TestMemory(t *testing.T) { scenarios.Test(t, memoryHarness()) }
+
+func TestRedis(t *testing.T) { scenarios.Test(t, redisHarness(t)) }
+
+func TestPostgres(t *testing.T) { scenarios.Test(t, postgresHarness(t)) }
+
+func memoryHarness() scenarios.Harness {
+	spaces := perNamespace[*memory.Space]{open: func() *memory.Space { return memory.New(memory.Options{}) }}
+	return scenarios.Harness{
+		Name: "memory", Contract: memory.Contract(),
+		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) {
+			return spaces.get(env.Namespace).Open(), nil
+		},
+		Drop: spaces.drop,
+		Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
+			return spaces.get(namespace).Effects(), nil
+		},
+	}
+}
+
+func redisHarness(t testing.TB) scenarios.Harness {
+	s := server(t, backend.NameRedis, backend.Redis)
+	name := backend.NameRedis
+	settled := func(ctx context.Context, namespace string) error { return redis.Settled(ctx, s.DSN(), namespace) }
+	if s.Kind == backend.KindMiniredis {
+		name, settled = string(backend.KindMiniredis), nil // it lists no clients
+	}
+	return scenarios.Harness{
+		Name: name, Contract: redis.Contract(), Upstream: s.Addr,
+		Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
+			return redis.Open(ctx, s.DSN(), redis.Options{Namespace: env.Namespace, Addr: env.Addr})
+		},
+		Prepare: func(ctx context.Context, namespace string) error { return redis.Prepare(ctx, s.DSN(), namespace) },
+		Drop:    func(ctx context.Context, namespace string) error { return redis.Drop(ctx, s.DSN(), namespace) },
+		Effects: func(ctx context.Context, namespace string) ([]model.Applied, error) {
+			return redis.Effects(ctx, s.DSN(), namespace)
+		},
+		Settled: settled, Control: redis.Control,
+	}
+}
+
+func postgresHarness(t testing.TB) scenarios.Harness {
+	s := server(t, backend.NamePostgres, backend.Postgres)
+	admin, err := postgres.OpenAdmin(t.Context(), s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	return scenarios.Harness{
+		Name: "postgres", Contract: postgres.Contract(), Upstream: s.Addr,
+		Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
+			return postgres.OpenWorker(ctx, s.DSN(), env.Namespace, env.Addr)
+		},
+		Prepare: admin.Prepare, Drop: admin.Drop, Effects: admin.Effects, Settled: admin.Settled,
+		Control: admin.Control, Blocked: admin.Blocked,
+	}
+}
+
+// perNamespace keeps one in-process store per namespace until it is dropped.
+type perNamespace[S any] struct {
+	mu     sync.Mutex
+	open   func() S
+	stores map[string]S
+}
+
+func (p *perNamespace[S]) get(namespace string) S {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, known := p.stores[namespace]
+	if !known {
+		if p.stores == nil {
+			p.stores = map[string]S{}
+		}
+		s = p.open()
+		p.stores[namespace] = s
+	}
+	return s
+}
+
+func (p *perNamespace[S]) drop(_ context.Context, namespace string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.stores, namespace)
+	return nil
+}
