@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -62,10 +61,7 @@ func eachStore(t *testing.T, test func(*testing.T, func(*testing.T) shipped)) {
 		test(t, func(t *testing.T) shipped { return redisStore(t, url) })
 	})
 	t.Run("redis", func(t *testing.T) {
-		url := os.Getenv("EFFECTONCE_REDIS_URL")
-		if url == "" {
-			t.Skip("EFFECTONCE_REDIS_URL is not set: no real Redis to test against")
-		}
+		url := realRedis.url(t)
 		test(t, func(t *testing.T) shipped { return redisStore(t, url) })
 	})
 }

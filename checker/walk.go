@@ -110,14 +110,15 @@ func overlap(a, b *model.Event) bool {
 }
 
 // wrongCount finds the first Prune that told a count which nothing explains. A count is exact only if nothing was
-// open beside the Prune, and only of a namespace that is the store's own.
+// open beside the Prune, and only of a namespace that is the store's own. That nothing was removed is judged key by
+// key already.
 func (r *removals) wrongCount(rules *model.Rules, events []model.Event) *finding {
 	if rules.SharedNamespace || rules.Retention == model.ByItself {
 		return nil
 	}
 	for i := range events {
 		e := &events[i]
-		if e.Kind != model.Prune || e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone {
+		if e.Kind != model.Prune || e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone || e.Answer.Count == 0 {
 			continue
 		}
 		least, most := r.of[e.ID].least, r.of[e.ID].most

@@ -13,7 +13,7 @@ func Step(c Contract, s KeyState, e Event) []KeyState {
 func (r *Rules) Step(dst []KeyState, s KeyState, e *Event) []KeyState {
 	m := moves{Rules: r, e: e, to: dst, when: r.now(e)}
 	s = r.bounded(s, m.when)
-	m.stepAfter(s, r.elapsed(s, m.when))
+	m.stepAfter(s, r.elapsed(s, e, m.when))
 	return m.to
 }
 
@@ -29,7 +29,7 @@ func (r *Rules) StepOptional(dst []KeyState, s KeyState, e *Event) []KeyState {
 
 // elapsed says whether time alone has made a record vanish: for a store whose server forgets by itself, or one
 // that is excused for forgetting.
-func (r *Rules) elapsed(s KeyState, now span) answer {
+func (r *Rules) elapsed(s KeyState, e *Event, now span) answer {
 	switch {
 	case s.State == Processing && r.LeaseIsRecord:
 		over := r.reached(now, s.lease)
@@ -39,7 +39,7 @@ func (r *Rules) elapsed(s KeyState, now span) answer {
 		return over
 	case s.State != Done:
 		return no
-	case r.excuses(DoneStaysDone), r.excuses(RememberedInWindow) && now.from > s.updated.to:
+	case r.excuses(DoneStaysDone), r.excuses(RememberedInWindow) && (now.from > s.updated.to || e.Before > s.updated.to):
 		return either
 	case r.Retention == ByItself:
 		return r.reached(now, s.updated.add(r.Window).widen(r.ClockError))

@@ -133,6 +133,8 @@ func TestBeginAsTheOwnerIsAnsweredAsTheOwner(t *testing.T) {
 			given: calls(beginAs("n", 0).claimed(1), extend(1, 10*sec).ok().not(processing(1, 40*sec, 0))),
 			then:  beginAs("n", 35*sec).claimed(1).until(40 * sec).updated(0).token("100"), want: can(claimedBy(1, 1, 40*sec))},
 		{name: "wrong: the owner is refused", given: given, then: beginAs("n", 10*sec).not(processing(1, 30*sec, 0))},
+		{name: "wrong: the owner is refused, whose first answer was lost", given: calls(beginAs("n", 0).applied()),
+			then: beginAs("n", 10*sec).not(processing(1, 30*sec, 0))},
 		{name: "wrong: counted as another attempt", given: given, then: beginAs("n", 10*sec).claimed(2)},
 		{name: "wrong: the lease prolonged", given: given, then: mine().until(40 * sec)},
 		{name: "wrong: UpdatedAt moved", given: given, then: mine().updated(10 * sec)},
@@ -182,7 +184,7 @@ func TestTokensNameOneClaimForAllTime(t *testing.T) {
 	ordered, perRecord := model.Contract{OrderedToken: true}, model.Contract{TokenPerRecord: true}
 	both := model.Contract{OrderedToken: true, TokenPerRecord: true}
 	first := func(token string) []*call {
-		return calls(begin(0).claimed(1).token(token), completeClaim(1, sec).ok(), prune(2*sec).ok())
+		return calls(begin(0).claimed(1).token(token), completeClaim(1, sec).ok(), prune(2*sec).count(1))
 	}
 	again := func(attempts int) *call { return begin(3 * sec).claimed(attempts) }
 	fresh := can(claimedBy(4, 1, 33*sec))

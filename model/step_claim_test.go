@@ -9,6 +9,8 @@ import (
 func TestReleaseGivesTheClaimBack(t *testing.T) {
 	own := calls(begin(0).claimed(1))
 	overtaken := calls(begin(0).claimed(1), begin(30*sec).claimed(2))
+	overtakenDone := append(overtaken[:2:2], completeClaim(2, 31*sec).ok())
+	byKey := calls(begin(0).claimed(1), complete(sec).ok())
 	soon := calls(begin(0).claimed(1), release(1, 5*sec, 10*sec).ok())
 	atOnce := calls(begin(0).claimed(1), release(1, 5*sec, 2*sec).ok())
 	late := calls(begin(0).claimed(1), release(1, 5*sec, 90*sec).ok())
@@ -27,7 +29,7 @@ func TestReleaseGivesTheClaimBack(t *testing.T) {
 			want: can(now, releasedBy(1, 1, "6s or earlier"))},
 		{name: "again, when it is claimable: ErrFenced", given: atOnce, then: release(1, 6*sec, 2*sec).fenced(), want: can(now)},
 		{name: "stale: ErrFenced", given: overtaken, then: release(1, 31*sec, 32*sec).fenced(), want: can(claimedBy(2, 2, 60*sec))},
-		{name: "absent: ErrNotFound", given: calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).ok()),
+		{name: "absent: ErrNotFound", given: calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).count(1)),
 			then: release(1, 3*sec, 4*sec).notFound(), want: can("absent")},
 		{name: "claimed at visibleAt", given: soon, then: begin(10 * sec).claimed(2), want: can(claimedBy(3, 2, 40*sec))},
 		{name: "refused one nanosecond before visibleAt", given: soon, then: begin(10*sec - 1).not(processing(1, 10*sec, 0)), want: can(waiting)},
@@ -52,6 +54,10 @@ func TestReleaseGivesTheClaimBack(t *testing.T) {
 			then: beginAs("n", 6*sec).claimed(1).until(10 * sec).updated(0).token("100"), want: can(waiting)},
 		{name: "the nonce asks again: refused", given: calls(beginAs("n", 0).claimed(1), release(1, 5*sec, 10*sec).ok()),
 			then: beginAs("n", 6*sec).not(processing(1, 10*sec, 0)), want: can(waiting)},
+		{name: "DONE by key: ok", given: byKey, then: release(1, 2*sec, 3*sec).ok(), want: can(doneBy(0, sec))},
+		{name: "DONE by key: ErrFenced", given: byKey, then: release(1, 2*sec, 3*sec).fenced(), want: can(doneBy(0, sec))},
+		{name: "DONE by another claim: ErrFenced", given: overtakenDone, then: release(1, 32*sec, 33*sec).fenced(), want: can(doneBy(2, 31*sec))},
+		{name: "wrong: DONE by another claim, ok", given: overtakenDone, then: release(1, 32*sec, 33*sec).ok()},
 		{name: "wrong: refused in time", given: own, then: release(1, 5*sec, 10*sec).fenced()},
 		{name: "wrong: an untyped error in time", given: own, then: release(1, 5*sec, 10*sec).failed()},
 		{name: "wrong: again, refused before it is claimable", given: soon, then: release(1, 6*sec, 10*sec).fenced()},
@@ -166,7 +172,7 @@ func TestBuryGivesUpAndReplayOpensAgain(t *testing.T) {
 
 func TestTokensThatStartAgainWithTheRecordCannotBeTold(t *testing.T) {
 	perRecord := model.Contract{TokenPerRecord: true}
-	again := calls(begin(0).claimed(1).token(""), completeClaim(1, sec).ok(), prune(2*sec).ok(), begin(3*sec).claimed(1).token(""))
+	again := calls(begin(0).claimed(1).token(""), completeClaim(1, sec).ok(), prune(2*sec).count(1), begin(3*sec).claimed(1).token(""))
 	live := claimedBy(4, 1, 33*sec)
 	run(t, []row{
 		{name: "a claim from before a forgetting: ErrFenced", contract: perRecord, given: again, then: completeClaim(1, 4*sec).fenced(), want: can(live)},
@@ -176,6 +182,10 @@ func TestTokensThatStartAgainWithTheRecordCannotBeTold(t *testing.T) {
 			given: append(again[:4:4], completeClaim(1, 4*sec).ok()), then: completeClaim(4, 5*sec).ok(), want: can(doneBy(4, 4*sec), doneBy(4, 5*sec))},
 		{name: "DONE: a claim from before a forgetting: ok", contract: perRecord,
 			given: append(again[:4:4], completeClaim(4, 4*sec).ok()), then: completeClaim(1, 5*sec).ok(), want: can(doneBy(4, 4*sec))},
+		{name: "DEAD: a claim from before a forgetting buries again: ok", contract: perRecord,
+			given: append(again[:4:4], bury(4, 4*sec).ok()), then: bury(1, 5*sec).ok(), want: can("DEAD")},
+		{name: "wrong: DEAD, a claim from before a forgetting completes", contract: perRecord,
+			given: append(again[:4:4], bury(4, 4*sec).ok()), then: completeClaim(1, 5*sec).ok()},
 		{name: "wrong: DONE, a claim from before a forgetting writes a second effect", contract: perRecord,
 			given: append(again[:4:4], commit(4, 4*sec, 1).ok()), then: commit(1, 5*sec, 1).ok()},
 		{name: "wrong: stale within one record, ok", contract: perRecord,

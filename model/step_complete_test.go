@@ -48,7 +48,7 @@ func TestCompleteByKeyWithoutAClaim(t *testing.T) {
 	run(t, []row{
 		{name: "absent: ErrNotFound", then: complete(0).notFound(), want: can("absent")},
 		{name: "absent: any other error", then: complete(0).failed(), want: can("absent")},
-		{name: "absent again, after Prune", given: append(finished[:2:2], prune(6*sec).ok()), then: complete(7 * sec).notFound(),
+		{name: "absent again, after Prune", given: append(finished[:2:2], prune(6*sec).count(1)), then: complete(7 * sec).notFound(),
 			want: can("absent")},
 		{name: "DONE: ok, UpdatedAt kept or now", given: finished, then: complete(9 * sec).ok(),
 			want: can(doneBy(0, 5*sec), doneBy(0, 9*sec))},
@@ -58,7 +58,7 @@ func TestCompleteByKeyWithoutAClaim(t *testing.T) {
 		{name: "DEAD: error", given: buried, then: complete(2 * sec).fenced(), want: can("DEAD")},
 		{name: "DEAD: ok, and it may stay so", given: buried, then: complete(2 * sec).ok(), want: can("DEAD", doneBy(0, 2*sec))},
 		{name: "wrong: absent, ok", then: complete(0).ok()},
-		{name: "wrong: ok after Prune forgot it", given: append(finished[:2:2], prune(6*sec).ok()), then: complete(7 * sec).ok()},
+		{name: "wrong: ok after Prune forgot it", given: append(finished[:2:2], prune(6*sec).count(1)), then: complete(7 * sec).ok()},
 		{name: "wrong: DONE twice, UpdatedAt is neither", given: again, then: begin(10 * sec).not(done(1, 7*sec))},
 		{name: "wrong: DONE twice, and it is claimable", given: again, then: begin(40 * sec).claimed(2)},
 	})
@@ -70,7 +70,7 @@ func TestCompletionByClaimSucceedsForTheCurrentClaimAlone(t *testing.T) {
 	finished := calls(begin(0).claimed(1), completeClaim(1, 5*sec).ok())
 	overtakenDone := append(overtaken[:2:2], completeClaim(2, 31*sec).ok())
 	buried := calls(begin(0).claimed(1), bury(1, sec).ok())
-	forgotten := append(finished[:2:2], prune(6*sec).ok())
+	forgotten := append(finished[:2:2], prune(6*sec).count(1))
 	again := append(forgotten[:3:3], begin(7*sec).claimed(1))
 	rows := []row{
 		{name: "in time", given: own, then: completeClaim(1, 5*sec).ok(), want: can(doneBy(1, 5*sec))},
@@ -168,7 +168,7 @@ func TestApplyOnceMarksAndAppliesTogether(t *testing.T) {
 		{name: "second: not applied again, no row", given: marked, then: applyOnce(sec, 0).ok(), want: can(doneBy(0, 0))},
 		{name: "lost, one row", then: applyOnce(0, 1).lost(), want: can(doneBy(0, 0))},
 		{name: "lost, no row", then: applyOnce(0, 0).lost(), want: can("absent")},
-		{name: "forgotten: applied again", given: calls(applyOnce(0, 1).yes(), prune(sec).ok()), then: applyOnce(2*sec, 1).yes(),
+		{name: "forgotten: applied again", given: calls(applyOnce(0, 1).yes(), prune(sec).count(1)), then: applyOnce(2*sec, 1).yes(),
 			want: can(doneBy(0, 2*sec))},
 		{name: "read: no attempts to tell", given: marked, then: lookup().found(done(0, 0)), want: can(doneBy(0, 0))},
 		{name: "read: the insert was one attempt", given: marked, then: lookup().found(done(1, 0)), want: can(doneBy(0, 0))},

@@ -27,6 +27,12 @@ var breaches = []struct {
 	{id: model.TakeoverAfterExpiry, calls: func() []*call {
 		return calls(begin(0).claimed(1), begin(30*sec).not(processing(1, 30*sec, 0)))
 	}},
+	{id: model.NoEarlySteal, calls: func() []*call { // the lease that is told is too short, and kept
+		return calls(begin(0).claimed(1).until(20*sec), begin(10*sec).not(processing(1, 20*sec, 0)), begin(20*sec).claimed(2))
+	}},
+	{id: model.TakeoverAfterExpiry, calls: func() []*call { // the lease that is told is too long, and kept
+		return calls(begin(0).claimed(1).until(40*sec), begin(35*sec).not(processing(1, 40*sec, 0)), begin(40*sec).claimed(2))
+	}},
 	{id: model.AttemptsCountClaims, calls: func() []*call {
 		return calls(begin(0).claimed(1), begin(30*sec).claimed(1), begin(60*sec).claimed(2))
 	}},
@@ -53,7 +59,7 @@ var breaches = []struct {
 		return calls(begin(0).claimed(1), completeClaim(1, 30*sec).ok(), begin(31*sec).not(done(1, 30*sec)))
 	}},
 	{id: model.StaleClaimRefusedAfterForgetting, also: []model.InvariantID{model.StaleClaimRefused}, calls: func() []*call {
-		return calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).ok(), begin(3*sec).claimed(1), completeClaim(1, 4*sec).ok())
+		return calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).count(1), begin(3*sec).claimed(1), completeClaim(1, 4*sec).ok())
 	}},
 	{id: model.PruneOnlyOldDone, also: []model.InvariantID{model.DoneStaysDone, model.RememberedInWindow}, calls: func() []*call {
 		return calls(begin(0).claimed(1), completeClaim(1, 5*sec).ok(), prune(5*sec).count(1), begin(6*sec).claimed(1))
@@ -65,7 +71,7 @@ var breaches = []struct {
 		return calls(begin(0).claimed(1), completeClaim(1, 5*sec).ok(), prune(3*sec).count(1), begin(6*sec).claimed(1))
 	}},
 	{id: model.ForgottenAfterWindow, also: []model.InvariantID{model.TypedAnswers}, calls: func() []*call {
-		return calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).ok(), begin(3*sec).not(done(1, sec)))
+		return calls(begin(0).claimed(1), completeClaim(1, sec).ok(), prune(2*sec).count(1), begin(3*sec).not(done(1, sec)))
 	}},
 	{id: model.AtMostOneEffect, calls: func() []*call {
 		return calls(begin(0).claimed(1), commit(1, sec, 1).ok(), commit(1, 2*sec, 1).ok())
@@ -124,12 +130,12 @@ func TestExcusingLeavesTheRulesThatItWidensAlone(t *testing.T) {
 func TestExcusingNeverRefusesWhatIsRight(t *testing.T) {
 	right := []*model.History{
 		history(model.Contract{}, calls(begin(0).claimed(1), begin(30*sec).claimed(2), completeClaim(1, 31*sec).fenced(),
-			commit(2, 32*sec, 1).ok(), commit(2, 33*sec, 0).ok(), begin(34*sec).not(done(2, 32*sec)), prune(33*sec).ok(), begin(35*sec).claimed(1))),
+			commit(2, 32*sec, 1).ok(), commit(2, 33*sec, 0).ok(), begin(34*sec).not(done(2, 32*sec)), prune(33*sec).count(1), begin(35*sec).claimed(1))),
 		history(model.Contract{}, calls(begin(0).lost(), begin(sec).not(processing(1, 30*sec, 0)), begin(30*sec).claimed(2),
 			release(3, 31*sec, 40*sec).ok(), begin(40*sec).claimed(3), bury(5, 41*sec).ok(), replay(42*sec).ok(), begin(43*sec).claimed(4))),
 		history(model.Contract{MaxAttempts: 1}, calls(begin(0).claimed(1), extend(1, sec).not(processing(1, 31*sec, 0)),
 			begin(31*sec).not(dead(1)), lookup().found(dead(1)))),
-		history(model.Contract{}, calls(applyOnce(0, 1).lost(), applyOnce(sec, 0).ok(), prune(sec).ok(), applyOnce(2*sec, 1).yes())),
+		history(model.Contract{}, calls(applyOnce(0, 1).lost(), applyOnce(sec, 0).ok(), prune(sec).count(1), applyOnce(2*sec, 1).yes())),
 	}
 	for i, h := range right {
 		if err := h.Validate(); err != nil {

@@ -13,24 +13,25 @@ func TestPruneForgetsOldDoneAndNothingElse(t *testing.T) {
 	kept := can(doneBy(1, 5*sec))
 	atMost := model.Contract{PruneAtMost: 1}
 	run(t, []row{
-		{name: "UpdatedAt one nanosecond before", given: finished, then: prune(5*sec + 1).ok(), want: can("absent")},
+		{name: "UpdatedAt one nanosecond before", given: finished, then: prune(5*sec + 1).count(1), want: can("absent")},
 		{name: "UpdatedAt == before stays", given: finished, then: prune(5 * sec).ok(), want: kept},
 		{name: "UpdatedAt after stays", given: finished, then: prune(4 * sec).ok(), want: kept},
 		{name: "counted from completion, not from claim", given: finished, then: prune(3 * sec).ok(), want: kept},
 		{name: "a live claim stays", given: own, then: prune(9000 * sec).ok(), want: can(claimedBy(1, 1, 30*sec))},
+		{name: "wrong: old, and left", given: finished, then: prune(5*sec + 1).ok()},
 		{name: "nothing there", then: prune(9000 * sec).ok(), want: can("absent")},
-		{name: "completed again: whichever UpdatedAt the store chose", given: again, then: prune(7 * sec).ok(),
+		{name: "completed again: whichever UpdatedAt the store chose", given: again, then: prune(7 * sec).count(1),
 			want: can("absent", doneBy(1, 9*sec))},
-		{name: "bounded per call: perhaps", contract: atMost, given: finished, then: prune(6 * sec).ok(), want: can("absent", doneBy(1, 5*sec))},
+		{name: "bounded per call: perhaps", contract: atMost, given: finished, then: prune(6 * sec).count(1), want: can("absent", doneBy(1, 5*sec))},
 		{name: "bounded per call: never a young one", contract: atMost, given: finished, then: prune(5 * sec).ok(), want: kept},
 		{name: "lost: perhaps", given: finished, then: prune(6 * sec).lost(), want: can("absent", doneBy(1, 5*sec))},
 		{name: "lost, young: no", given: finished, then: prune(5 * sec).lost(), want: kept},
 		{name: "seen to be applied: gone", given: finished, then: prune(6 * sec).applied(), want: can("absent")},
 		{name: "proved not to arrive: stays", given: finished, then: prune(6 * sec).kept(), want: kept},
-		{name: "forgotten, claimed afresh", given: append(finished[:2:2], prune(6*sec).ok()), then: begin(7 * sec).claimed(1),
+		{name: "forgotten, claimed afresh", given: append(finished[:2:2], prune(6*sec).count(1)), then: begin(7 * sec).claimed(1),
 			want: can(claimedBy(4, 1, 37*sec))},
-		{name: "wrong: forgotten, attempts go on", given: append(finished[:2:2], prune(6*sec).ok()), then: begin(7 * sec).claimed(2)},
-		{name: "wrong: forgotten, and DONE", given: append(finished[:2:2], prune(6*sec).ok()), then: begin(7 * sec).not(done(1, 5*sec))},
+		{name: "wrong: forgotten, attempts go on", given: append(finished[:2:2], prune(6*sec).count(1)), then: begin(7 * sec).claimed(2)},
+		{name: "wrong: forgotten, and DONE", given: append(finished[:2:2], prune(6*sec).count(1)), then: begin(7 * sec).not(done(1, 5*sec))},
 		{name: "wrong: too young, and claimed", given: append(finished[:2:2], prune(5*sec).ok()), then: begin(7 * sec).claimed(1)},
 		{name: "wrong: a live claim pruned", given: calls(begin(0).claimed(1), prune(900*sec).ok()), then: begin(sec).claimed(1)},
 		{name: "wrong: an expired claim pruned", given: calls(begin(0).claimed(1), prune(900*sec).ok()), then: begin(900 * sec).claimed(1)},
@@ -39,7 +40,7 @@ func TestPruneForgetsOldDoneAndNothingElse(t *testing.T) {
 }
 
 func TestStepOptionalMayForgetAndOwesNothing(t *testing.T) {
-	h := history(model.Contract{}, calls(begin(0).claimed(1), completeClaim(1, 5*sec).ok(), prune(6*sec).ok(), prune(5*sec).ok()))
+	h := history(model.Contract{}, calls(begin(0).claimed(1), completeClaim(1, 5*sec).ok(), prune(6*sec).count(1), prune(5*sec).ok()))
 	rules, now, events := model.NewRules(h.Contract), model.Fresh(), h.Events()
 	for i := range events[:2] {
 		now = now.Next(rules, &events[i])
@@ -70,7 +71,7 @@ func TestAStoreThatForgetsByItself(t *testing.T) {
 		{name: "the window starts again with a second Complete, or not", contract: ttl,
 			given: calls(begin(0).claimed(1), complete(5*sec).ok(), complete(50*sec).ok()), then: begin(110 * sec).not(done(1, 50*sec)),
 			want: can(doneBy(0, 50*sec))},
-		{name: "Prune owes nothing", contract: ttl, given: finished, then: prune(6 * sec).ok(), want: can("absent", doneBy(1, 5*sec))},
+		{name: "Prune owes nothing", contract: ttl, given: finished, then: prune(6 * sec).count(1), want: can("absent", doneBy(1, 5*sec))},
 		{name: "an expired claim is taken over as ever", contract: ttl, given: own, then: begin(30 * sec).claimed(2), want: can(claimedBy(2, 2, 60*sec))},
 		{name: "the lease is the record: attempts start again", contract: lease, given: own, then: begin(30 * sec).claimed(1),
 			want: can(claimedBy(2, 1, 60*sec))},

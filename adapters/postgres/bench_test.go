@@ -11,19 +11,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/effectonce/effectonce/adapters/postgres"
 )
 
 // BenchmarkBeginComplete measures pairs of claim and completion on fresh messages, on a warm handle, and reports
 // pairs per second. Compare with the very same statements under pgbench in the same minute; the script says how.
 func BenchmarkBeginComplete(b *testing.B) {
-	for _, clients := range []int{1, 8} {
-		b.Run(strconv.Itoa(clients)+"-clients", func(b *testing.B) { benchPairs(b, clients) })
+	for fsync, server := range map[string]*sharedServer{"off": &relaxed, "on": &durable} {
+		b.Run("fsync="+fsync, func(b *testing.B) {
+			dsn := server.dsn(b)
+			hasFsync(b, dsn, fsync)
+			for _, clients := range []int{1, 8} {
+				b.Run("clients="+strconv.Itoa(clients), func(b *testing.B) { benchPairs(b, dsn, clients) })
+			}
+		})
 	}
 }
 
-func benchPairs(b *testing.B, clients int) {
-	namespace, dsn, ctx := testNamespace(b), testDSN(b), b.Context()
+// hasFsync skips on a server that was lent with the other setting: its figures must not come under a wrong name.
+func hasFsync(b *testing.B, dsn, want string) {
+	b.Helper()
+	conn, err := pgx.Connect(b.Context(), dsn)
+	must(b, err)
+	defer conn.Close(b.Context())
+	var has string
+	must(b, conn.QueryRow(b.Context(), "show fsync").Scan(&has))
+	if has != want {
+		b.Skipf("the server runs with fsync %s", has)
+	}
+}
+
+func benchPairs(b *testing.B, dsn string, clients int) {
+	namespace, ctx := namespaceOn(b, dsn), b.Context()
 	s, err := postgres.Open(ctx, dsn, postgres.OpenOptions{Options: postgres.Options{Schema: namespace}, Conns: clients})
 	must(b, err)
 	defer s.Close()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,23 +17,16 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-const (
-	dsnVariable = "EFFECTONCE_POSTGRES_DSN"
-	waitAtMost  = 30 * time.Second
-)
+const waitAtMost = 30 * time.Second
 
 var t0 = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) time.Time { return t0.Add(d) }
 
-// testDSN is the server under test, with the password that the leak tests look for.
+// testDSN is the server under test.
 func testDSN(t testing.TB) string {
 	t.Helper()
-	dsn := os.Getenv(dsnVariable)
-	if dsn == "" {
-		t.Skipf("no server: set %s to a DSN such as postgres://user:password@127.0.0.1:5432/postgres?sslmode=disable", dsnVariable)
-	}
-	return dsn
+	return relaxed.dsn(t)
 }
 
 func testContext(t testing.TB) context.Context {
@@ -44,10 +36,17 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// testNamespace is a fresh schema with its tables, dropped at the test's end.
+// testNamespace is a fresh schema of the server under test.
 func testNamespace(t testing.TB) string {
 	t.Helper()
 	dsn := testDSN(t)
+	t.Log(relaxed.server)
+	return namespaceOn(t, dsn)
+}
+
+// namespaceOn makes a fresh schema with its tables, dropped at the test's end.
+func namespaceOn(t testing.TB, dsn string) string {
+	t.Helper()
 	namespace := "eo_test_" + strings.ToLower(rand.Text()[:10])
 	if err := postgres.Prepare(testContext(t), dsn, namespace); err != nil {
 		t.Fatal(err)
@@ -235,12 +234,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// withPassword is the DSN with another password, as a URL.
-func withPassword(t testing.TB, dsn, password string) string {
+// asStranger is the DSN with a password and a user whom no server has: one that trusts refuses the user, any other
+// asks for the password and refuses that.
+func asStranger(t testing.TB, dsn, password string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(dsn)
 	must(t, err)
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(config.User, password),
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("eo_stranger", password),
 		Host: fmt.Sprintf("%s:%d", config.Host, config.Port), Path: "/" + config.Database, RawQuery: "sslmode=disable"}
 	return u.String()
 }

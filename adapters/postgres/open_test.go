@@ -26,9 +26,7 @@ func TestNoErrorCarriesAPassword(t *testing.T) {
 		"parameter": "postgres://127.0.0.1/db?password=" + secret + "&sslmode=nonsense",
 		"closed":    "postgres://user:" + secret + "@127.0.0.1:1/db?connect_timeout=2",
 	}
-	if wrong := withPassword(t, testDSN(t), secret); wrong != "" {
-		dsns["wrong password"] = wrong
-	}
+	dsns["refused by the server"] = asStranger(t, testDSN(t), secret)
 	for name, dsn := range dsns {
 		t.Run(name, func(t *testing.T) {
 			errs := map[string]error{
@@ -133,6 +131,30 @@ func TestALostReplyIsUnknown(t *testing.T) {
 	r, claimed, err := f.BeginAs(f.ctx, "c", "m", "n", at(0), lease)
 	if err != nil || !claimed || r.Attempts != 1 {
 		t.Fatalf("asked again: %+v, %v, %v; want the first claim back", r, claimed, err)
+	}
+}
+
+// pgx answers a lost reply to a simple query with "conn closed", which it calls safe to retry. It is not: the
+// transaction was committed.
+func TestALostReplyToTheCommitIsUnknown(t *testing.T) {
+	f := newFixture(t)
+	proxy := newRelay(t, testDSN(t))
+	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
+	must(t, err)
+	defer s.Close()
+	must(t, s.Warm(f.ctx))
+	r := f.begin(t, "m", at(0), lease)
+	claim := postgres.Claim{Consumer: "c", MessageID: "m", Record: r, Now: at(0)}
+	err = s.CommitTx(f.ctx, claim, func(pgx.Tx) error {
+		proxy.swallowReplies()
+		return nil
+	})
+	if err == nil || model.OutcomeOf(err) != model.Unknown {
+		t.Fatalf("error %v, outcome %v", err, model.OutcomeOf(err))
+	}
+	must(t, postgres.Settled(f.ctx, testDSN(t), f.namespace))
+	if r, found, err := f.Lookup(f.ctx, "c", "m"); err != nil || !found || r.State != model.Done {
+		t.Fatalf("the commit was not done: %+v, %v, %v", r, found, err)
 	}
 }
 

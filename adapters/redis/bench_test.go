@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// BenchmarkBeginComplete is claim and complete of fresh messages on the Redis of EFFECTONCE_REDIS_URL: one operation
-// is two script calls. To compare within the same minute, the same two scripts on keys as long, from as many clients,
-// on an empty database (R records are claimed first, so that nearly every completion writes):
+// BenchmarkBeginComplete is claim and complete of fresh messages on a real Redis: one operation is two script calls.
+// To compare within the same minute, start a Redis, name it in EFFECTONCE_REDIS_URL, and run the same two scripts on
+// keys as long, from as many clients, on an empty database (R records are claimed first, so that nearly every
+// completion writes):
 //
 //	P=6379 C=8 B='effectonce:{5:bench:0}:'
 //	S=$(redis-cli -p $P -x SCRIPT LOAD < begin.lua)
@@ -27,7 +28,7 @@ import (
 //
 // The figure to set beside calls/s is the harmonic mean of the two rates.
 func BenchmarkBeginComplete(b *testing.B) {
-	url := realURL(b)
+	url := realRedis.url(b)
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
 			s := open(b, url, Options{Namespace: freshNamespace(b, url), PoolSize: clients})

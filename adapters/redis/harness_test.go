@@ -112,7 +112,7 @@ func TestSettledIsNotPossibleOnMiniredis(t *testing.T) {
 }
 
 func TestSettledAcceptsConnectionsThatAreIdleOrGone(t *testing.T) {
-	url := realURL(t)
+	url := realRedis.url(t)
 	namespace := freshNamespace(t, url)
 	s := open(t, url, Options{Namespace: namespace})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -130,7 +130,7 @@ func TestSettledAcceptsConnectionsThatAreIdleOrGone(t *testing.T) {
 
 // Half a command is in the server's query buffer: until its connection is closed, Settled waits.
 func TestSettledWaitsForHalfACommand(t *testing.T) {
-	url := realURL(t)
+	url := realRedis.url(t)
 	namespace := freshNamespace(t, url)
 	settings, err := goredis.ParseURL(url)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestSettledWaitsForHalfACommand(t *testing.T) {
 // What a client sent before it closed is more than Redis reads in one turn: others are served in between, and see it
 // undone. After Settled it is done.
 func TestSettledComesAfterAllThatAClosedConnectionSent(t *testing.T) {
-	url := realURL(t)
+	url := realRedis.url(t)
 	namespace := freshNamespace(t, url)
 	settings, err := goredis.ParseURL(url)
 	if err != nil {

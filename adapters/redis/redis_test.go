@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,18 +21,9 @@ var epoch = time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
 
 const lease = 10 * time.Second
 
-func realURL(t testing.TB) string {
-	t.Helper()
-	url := os.Getenv("EFFECTONCE_REDIS_URL")
-	if url == "" {
-		t.Skip("EFFECTONCE_REDIS_URL is not set: no real Redis to test against")
-	}
-	return url
-}
-
 func eachServer(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, "redis://"+miniredis.RunT(t).Addr()) })
-	t.Run("redis", func(t *testing.T) { test(t, realURL(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, realRedis.url(t)) })
 }
 
 func freshNamespace(t testing.TB, url string) string {

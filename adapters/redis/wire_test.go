@@ -192,9 +192,9 @@ func TestADeadlineEndsACallOnASilentServer(t *testing.T) {
 
 // The keys of one script must meet on one node: only a cluster of several says otherwise.
 func TestACluster(t *testing.T) {
-	addrs := os.Getenv("EFFECTONCE_REDIS_CLUSTER")
+	addrs := os.Getenv("TEST_REDIS_CLUSTER")
 	if addrs == "" {
-		t.Skip("EFFECTONCE_REDIS_CLUSTER (host:port,…) is not set: no cluster to test against")
+		t.Skip("TEST_REDIS_CLUSTER (host:port,…) is not set: no cluster to test against")
 	}
 	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: strings.Split(addrs, ","), MaxRetries: -1})
 	defer client.Close()
