@@ -88,7 +88,9 @@ func (m *moves) claim(s KeyState, attempts int) {
 		m.move(false, next)
 		return
 	}
-	next.Handle = m.e.Handle
+	if !m.e.Disputed {
+		next.Handle = m.e.Handle
+	}
 	if a.Token != "" {
 		next.Token, next.tokenKnown = a.Token, true
 	}
@@ -113,7 +115,9 @@ func (m *moves) tellsClaim(s, next KeyState, fresh bool) bool {
 	case m.NoTimes:
 		return true
 	}
-	return m.nearLease(a.LeaseUntil, next.lease) && (!fresh || m.near(a.UpdatedAt, next.claimed) || m.excuses(TypedAnswers))
+	// A store that shifts instants shifts both: excused for the lease, it is excused for the other, too.
+	shifted := !m.nearLease(a.LeaseUntil, m.leaseEnd(m.e, m.when)) || m.excuses(TypedAnswers)
+	return m.nearLease(a.LeaseUntil, next.lease) && (!fresh || shifted || m.near(a.UpdatedAt, next.claimed))
 }
 
 // excusesLease: a lease told too short invites an early takeover, one too long delays it.

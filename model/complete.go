@@ -11,7 +11,7 @@ func (m *moves) complete(s KeyState) {
 			m.move(answered, s)
 		}
 	case Processing:
-		owner := s.Handle != 0 && s.Handle == m.e.Handle && !s.Released
+		owner := s.Handle != 0 && s.Handle == m.e.Handle && !s.Released && !m.e.Disputed
 		must := owner && (m.NoLease || m.reached(m.when, s.lease) == no)
 		m.finish(s, s.done(m, 0), must)
 	case Done:

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -60,6 +61,9 @@ type Event struct {
 	Rows int
 	// Alone: no other operation was open beside it, so that a Prune's count is exact.
 	Alone bool
+	// Disputed: beside it another claim of the same key was granted through the same handle, so that nobody can say
+	// which of them the handle holds.
+	Disputed bool
 }
 
 // Events prepares the operations for judging, in order of their calls.
@@ -82,6 +86,7 @@ func (h *History) Events() []Event {
 		events[i] = e
 	}
 	markAlone(events)
+	markDisputed(events)
 	return events
 }
 
@@ -94,6 +99,43 @@ func markAlone(events []Event) {
 		e.Alone = !open && last < e.Call && end != 0 && (i+1 == len(events) || end < events[i+1].Call)
 		open, last = open || end == 0, max(last, end)
 	}
+}
+
+// markDisputed finds the claims, and the completions by key, beside which their handle was granted another claim.
+func markDisputed(events []Event) {
+	if !slices.ContainsFunc(events, func(e Event) bool { return !e.Alone }) {
+		return
+	}
+	type holder struct {
+		key    Key
+		handle int
+	}
+	claims, rest := map[holder][]*Event{}, map[holder][]*Event{}
+	for i := range events {
+		e := &events[i]
+		of := holder{e.Key, e.Handle}
+		switch {
+		case e.Granted():
+			claims[of] = append(claims[of], e)
+		case e.Kind == Complete:
+			rest[of] = append(rest[of], e)
+		}
+	}
+	for of, cs := range claims {
+		for _, e := range append(rest[of], cs...) {
+			e.Disputed = slices.ContainsFunc(cs, func(c *Event) bool {
+				return c != e && c.Call <= e.end() && e.Call <= c.end()
+			})
+		}
+	}
+}
+
+// end is End with the end of an open operation at the end of time.
+func (e *Event) end() int64 {
+	if end := e.End(); end != 0 {
+		return end
+	}
+	return math.MaxInt64
 }
 
 func (h *History) rows() map[string]int {

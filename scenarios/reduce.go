@@ -14,7 +14,7 @@ import (
 // same reduction serves every store, in a test and outside of one, and a plan that was read from a file.
 //
 // A candidate is kept if it fails for the same reason, or with fewer steps for a wider one: what also goes wrong
-// without a prune was not the prune's fault. Each runs in a namespace of its own.
+// without a prune was not the prune's fault.
 type reducer struct {
 	lane  *lane
 	until time.Time
@@ -26,6 +26,7 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 	first := *bad
 	first.drawn = len(bad.plan.Steps)
 	r.best = &first
+	r.try(ctx, plainKeys(r.best.plan)) // first, since plans with plain keys can share a namespace
 	if !r.try(ctx, r.upToTheGuilty(false)) {
 		r.try(ctx, r.upToTheGuilty(true))
 	}
@@ -78,6 +79,9 @@ func (r *reducer) try(ctx context.Context, p *Plan) bool {
 		return false
 	}
 	r.runs++
+	if !r.maybe(ctx, p) {
+		return false
+	}
 	f := r.run(ctx, p)
 	if f == nil || !r.asGood(f) {
 		return false
@@ -85,6 +89,20 @@ func (r *reducer) try(ctx context.Context, p *Plan) bool {
 	f.number, f.drawn = r.best.number, r.best.drawn
 	r.best = f
 	return true
+}
+
+// maybe runs a candidate in the namespace that is open, under message ids of its own. Most candidates pass, and a
+// namespace costs more than a run. Only one that fails is worth a fresh namespace, in which it has to fail again.
+func (r *reducer) maybe(ctx context.Context, p *Plan) bool {
+	if r.lane.h.Upstream == "" || !hasPlainKeys(p) {
+		return true
+	}
+	q := with(p, p.Steps)
+	q.Keys = slices.Clone(p.Keys)
+	for k := range q.Keys {
+		q.Keys[k].ID = fmt.Sprintf("%s-%d", q.Keys[k].ID, r.runs)
+	}
+	return r.judge(ctx, q) != nil
 }
 
 func (r *reducer) asGood(f *failing) bool {
@@ -95,6 +113,11 @@ func (r *reducer) asGood(f *failing) bool {
 // run runs a plan in a fresh namespace; nil if it did not violate.
 func (r *reducer) run(ctx context.Context, p *Plan) *failing {
 	r.lane.dirty = true
+	return r.judge(ctx, p)
+}
+
+// judge runs a plan; nil if it did not violate, after which its namespace can be used again.
+func (r *reducer) judge(ctx context.Context, p *Plan) *failing {
 	ran, err := r.lane.run(ctx, p)
 	if err != nil {
 		return nil
@@ -108,6 +131,7 @@ func (r *reducer) run(ctx context.Context, p *Plan) *failing {
 	if j.Verdict != checker.Violated {
 		return nil
 	}
+	r.lane.dirty = true
 	return &failing{plan: p, ran: ran, judgement: j}
 }
 
@@ -248,9 +272,20 @@ func plainZones(p *Plan) *Plan {
 func plainKeys(p *Plan) *Plan {
 	q := &Plan{Zones: p.Zones, Steps: p.Steps}
 	for k := range p.Keys {
-		q.Keys = append(q.Keys, model.Key{Consumer: "orders", ID: fmt.Sprintf("m%d", k+1)})
+		q.Keys = append(q.Keys, plainKey(k))
 	}
 	return different(p, q)
+}
+
+func plainKey(k int) model.Key { return model.Key{Consumer: "orders", ID: fmt.Sprintf("m%d", k+1)} }
+
+func hasPlainKeys(p *Plan) bool {
+	for k := range p.Keys {
+		if p.Keys[k] != plainKey(k) {
+			return false
+		}
+	}
+	return true
 }
 
 func different(p, q *Plan) *Plan {

@@ -11,40 +11,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/effectonce/effectonce/adapters/postgres"
 )
 
 // BenchmarkBeginComplete measures pairs of claim and completion on fresh messages, on a warm handle, and reports
 // pairs per second. Compare with the very same statements under pgbench in the same minute; the script says how.
 func BenchmarkBeginComplete(b *testing.B) {
-	for fsync, server := range map[string]*sharedServer{"off": &relaxed, "on": &durable} {
+	for _, server := range []*sharedServer{&relaxed, &durable} {
+		fsync := map[bool]string{false: "off", true: "on"}[server.fsync]
 		b.Run("fsync="+fsync, func(b *testing.B) {
-			dsn := server.dsn(b)
-			hasFsync(b, dsn, fsync)
+			hasFsync(b, server, fsync)
 			for _, clients := range []int{1, 8} {
-				b.Run("clients="+strconv.Itoa(clients), func(b *testing.B) { benchPairs(b, dsn, clients) })
+				b.Run("clients="+strconv.Itoa(clients), func(b *testing.B) { benchPairs(b, server, clients) })
 			}
 		})
 	}
 }
 
 // hasFsync skips on a server that was lent with the other setting: its figures must not come under a wrong name.
-func hasFsync(b *testing.B, dsn, want string) {
+func hasFsync(b *testing.B, server *sharedServer, want string) {
 	b.Helper()
-	conn, err := pgx.Connect(b.Context(), dsn)
-	must(b, err)
-	defer conn.Close(b.Context())
+	server.dsn(b)
 	var has string
-	must(b, conn.QueryRow(b.Context(), "show fsync").Scan(&has))
+	must(b, server.raw.QueryRow(b.Context(), "show fsync").Scan(&has))
 	if has != want {
 		b.Skipf("the server runs with fsync %s", has)
 	}
 }
 
-func benchPairs(b *testing.B, dsn string, clients int) {
-	namespace, ctx := namespaceOn(b, dsn), b.Context()
+func benchPairs(b *testing.B, server *sharedServer, clients int) {
+	namespace, dsn, ctx := server.namespace(b), server.dsn(b), b.Context()
 	s, err := postgres.Open(ctx, dsn, postgres.OpenOptions{Options: postgres.Options{Schema: namespace}, Conns: clients})
 	must(b, err)
 	defer s.Close()

@@ -35,7 +35,9 @@ func failed(op string, err error) error {
 // neverSent says that nothing of a statement left this process. pgconn says the same of "conn closed", and is wrong
 // where a simple query (the commit is one) was sent and its reply was lost: reading the reply finds the connection
 // closed then, with the very error of a call that was never made.
-func neverSent(err error) bool { return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed) }
+func neverSent(err error) bool {
+	return pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
+}
 
 // notSent wraps an error from before the call's first statement.
 func notSent(op string, err error) error {

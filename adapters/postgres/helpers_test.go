@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -36,32 +35,13 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// testNamespace is a fresh schema of the server under test.
+// testNamespace is a fresh namespace on the server under test.
 func testNamespace(t testing.TB) string {
 	t.Helper()
-	dsn := testDSN(t)
-	t.Log(relaxed.server)
-	return namespaceOn(t, dsn)
+	return relaxed.namespace(t)
 }
 
-// namespaceOn makes a fresh schema with its tables, dropped at the test's end.
-func namespaceOn(t testing.TB, dsn string) string {
-	t.Helper()
-	namespace := "eo_test_" + strings.ToLower(rand.Text()[:10])
-	if err := postgres.Prepare(testContext(t), dsn, namespace); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), waitAtMost)
-		defer cancel()
-		if err := postgres.Drop(ctx, dsn, namespace); err != nil {
-			t.Error(err)
-		}
-	})
-	return namespace
-}
-
-// fixture is one store: a handle, and a raw pool beside it to play the others with.
+// fixture is one store: a handle, and the raw pool beside it to play the others with.
 type fixture struct {
 	*postgres.Store
 	ctx       context.Context
@@ -83,13 +63,8 @@ func newFixtureOn(t testing.TB, namespace string, opts postgres.Options) *fixtur
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	raw, err := pgxpool.New(context.Background(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(raw.Close)
 	return &fixture{
-		Store: store, ctx: testContext(t), namespace: namespace, raw: raw,
+		Store: store, ctx: testContext(t), namespace: namespace, raw: relaxed.raw,
 		table: pgx.Identifier{namespace, postgres.DefaultTable}.Sanitize(),
 	}
 }

@@ -51,7 +51,7 @@ func TestEffectsReadsEveryPartitionAndPage(t *testing.T) {
 			t.Error("a namespace that was never prepared has effects")
 		}
 		s := open(t, url, Options{Namespace: namespace, Partitions: 1})
-		const messages = ledgerPage + 300
+		const messages = ledgerPage + 20
 		sum := int64(0)
 		for i := range messages {
 			id := strconv.Itoa(i)
