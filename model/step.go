@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Step returns every state that the record may be in after an operation that took effect in state s and was
 // answered as the event says. None: the contract forbids the answer. An operation of unknown outcome may also
 // have done nothing, unless it is known to have been applied. Step is pure.
@@ -53,7 +55,13 @@ func (m *moves) stepAfter(s KeyState, gone answer) {
 		m.step(s)
 	}
 	if gone != no {
+		first := len(m.to)
 		m.step(s.forgotten())
+		// A call that found the record gone by its own clock, or never came to the store, need not have removed it:
+		// the next caller's clock may run behind.
+		if m.Clock == CallerClock && slices.ContainsFunc(m.to[first:], func(s KeyState) bool { return s.State == Absent }) {
+			m.to = append(m.to, s)
+		}
 	}
 	noticed := !m.e.Kind.Claims() && m.when != anytime && m.reached(m.when, s.lease) != no
 	if gone != yes && noticed && m.spent(s) {

@@ -38,7 +38,9 @@ func testContext(t testing.TB) context.Context {
 // testNamespace is a fresh namespace on the server under test.
 func testNamespace(t testing.TB) string {
 	t.Helper()
-	return relaxed.namespace(t)
+	namespace := relaxed.namespace(t)
+	t.Log(relaxed.server)
+	return namespace
 }
 
 // fixture is one store: a handle, and the raw pool beside it to play the others with.

@@ -81,7 +81,6 @@ func (s *sharedServer) dsn(t testing.TB) string {
 func (s *sharedServer) namespace(t testing.TB) string {
 	t.Helper()
 	s.dsn(t)
-	t.Log(s.server)
 	namespace := "eo_test_" + strings.ToLower(rand.Text()[:10])
 	if err := s.admin.Prepare(testContext(t), namespace); err != nil {
 		t.Fatal(err)

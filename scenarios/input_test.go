@@ -1,0 +1,174 @@
+package scenarios_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectonce/effectonce/adapters/backend"
+	"github.com/effectonce/effectonce/adapters/broken"
+	"github.com/effectonce/effectonce/adapters/postgres"
+	"github.com/effectonce/effectonce/model"
+	"github.com/effectonce/effectonce/scenarios"
+)
+
+func open(context.Context, scenarios.Env) (model.Store, error) {
+	return nil, errors.New("opened, although the harness is unfit")
+}
+
+// Bad input is refused by the name of the thing, before anything is opened.
+func TestAnUnfitHarnessIsRefusedByName(t *testing.T) {
+	inbox := func(context.Context, scenarios.Env) (model.Inbox, error) { return nil, nil }
+	for name, c := range map[string]struct {
+		h    scenarios.Harness
+		want string
+	}{
+		"no name":            {scenarios.Harness{Open: open}, "Name is empty"},
+		"no door":            {scenarios.Harness{Name: "h"}, "none of Open, OpenInbox, OpenConsumer is set"},
+		"two doors":          {scenarios.Harness{Name: "h", Open: open, OpenInbox: inbox}, "2 of Open, OpenInbox, OpenConsumer are set"},
+		"a door too early":   {scenarios.Harness{Name: "h", OpenInbox: inbox}, "OpenInbox and OpenConsumer are not judged by this version"},
+		"short window":       {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Window: time.Hour}}, "Window 1h0m0s is not longer than Redelivery 24h0m0s"},
+		"negative precision": {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Precision: -1}}, "Precision -1ns is negative"},
+		"negative lease":     {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{MinLease: -1}}, "MinLease -1ns is negative"},
+		"server's clock":     {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Clock: model.ServerClock}}, "only with Advance"},
+		"waiver of nothing":  {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Waivers: []model.Waiver{{Invariant: "Nonsense", Reason: "r"}}}}, `"Nonsense", which is no invariant`},
+		"waiver without why": {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Waivers: []model.Waiver{{Invariant: model.NoEarlySteal}}}}, "gives no reason"},
+		"upstream":           {scenarios.Harness{Name: "h", Open: open, Upstream: "localhost"}, `Upstream "localhost" is not host:port`},
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, c.h, c.want) })
+	}
+}
+
+func refused(t *testing.T, h scenarios.Harness, want string, opts ...scenarios.Option) {
+	t.Helper()
+	_, err := scenarios.Explore(t.Context(), h, opts...)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("error %v, want one that says %q", err, want)
+	}
+}
+
+func TestABadOptionOrVariableIsRefusedByNameAndValue(t *testing.T) {
+	refused(t, memoryHarness(), "Budget is -1ns", scenarios.Budget(-1))
+	refused(t, memoryHarness(), "Plans is 0", scenarios.Plans(0))
+	refused(t, memoryHarness(), `"Fencing" is no capability`, scenarios.Require("Fencing"))
+	for name, c := range map[string][2]string{
+		"EFFECTONCE_SEED":    {"twelve", `EFFECTONCE_SEED is "twelve"`},
+		"EFFECTONCE_BUDGET":  {"10", `EFFECTONCE_BUDGET is "10"`},
+		"EFFECTONCE_PLANS":   {"-3", "EFFECTONCE_PLANS is -3"},
+		"EFFECTONCE_SEDE":    {"12", "EFFECTONCE_SEDE is no setting"},
+		"EFFECTONCE_PLAN":    {"no-such-file", "neither a plan nor a file"},
+		"EFFECTONCE_HISTORY": {"no-such-file", "EFFECTONCE_HISTORY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, c[0])
+			refused(t, memoryHarness(), c[1])
+		})
+	}
+}
+
+func TestACapabilityThatAWrapperHidesFailsWhatRequiresIt(t *testing.T) {
+	h := memoryHarness()
+	inner := h.Open
+	h.Open = func(ctx context.Context, env scenarios.Env) (model.Store, error) {
+		s, err := inner(ctx, env)
+		return struct{ model.Store }{s}, err
+	}
+	refused(t, h, "no Fencer, which is required", scenarios.Require("Fencer"))
+}
+
+func TestEffectsThatNobodyCouldCountAreRefused(t *testing.T) {
+	h := memoryHarness()
+	h.Effects = nil
+	refused(t, h, "Effects is not set")
+}
+
+func TestNamespacesThatAreOneAreRefused(t *testing.T) {
+	store := broken.NewMemory(broken.None)
+	h := scenarios.Harness{
+		Name:    "one map for all",
+		Open:    func(context.Context, scenarios.Env) (model.Store, error) { return store, nil },
+		Effects: func(context.Context, string) ([]model.Applied, error) { return store.Effects(), nil },
+	}
+	refused(t, h, "let Open use Env.Namespace, or set Contract.SharedNamespace")
+	h.Contract.SharedNamespace = true
+	scenarios.Test(t, h)
+}
+
+func TestAServerThatIsNotThereIsToldWithinSeconds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := scenarios.Harness{Name: "h", Open: open, Upstream: l.Addr().String()}
+	l.Close()
+	refused(t, h, "the server cannot be reached")
+}
+
+func TestAWrongPasswordIsToldAndNeverPrinted(t *testing.T) {
+	s := server(t, backend.NamePostgres, backend.Postgres)
+	const secret = "swordfish-93"
+	dsn := "postgres://nobody:" + secret + "@" + s.Addr + "/no_such_database"
+	h := scenarios.Harness{
+		Name: "h", Upstream: s.Addr,
+		Prepare: func(ctx context.Context, namespace string) error { return postgres.Prepare(ctx, dsn, namespace) },
+		Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
+			return postgres.OpenWorker(ctx, dsn, env.Namespace, env.Addr)
+		},
+	}
+	_, err := scenarios.Explore(t.Context(), h)
+	if err == nil || strings.Contains(err.Error(), secret) {
+		t.Fatalf("error %v, want one without the password", err)
+	}
+}
+
+func TestAHistoryThatWasChangedByHandIsRefusedWithItsLine(t *testing.T) {
+	r := explore(t, brokenMemory(broken.TakeoverTooLate), scenarios.Seed(1))
+	broken := strings.Replace(r.History, "op 2 ", "op 3 ", 1)
+	if broken == r.History {
+		t.Fatal("the history has no second operation to break")
+	}
+	if _, err := scenarios.Judge([]byte(broken), model.Contract{}); err == nil || !strings.Contains(err.Error(), "operation 2") {
+		t.Fatalf("error %v, want one that names operation 2", err)
+	}
+	again, err := scenarios.Judge([]byte(r.History), model.Contract{})
+	if err != nil || again.Reasons[0].Invariant != r.Reasons[0].Invariant {
+		t.Fatalf("judged again: %v, %v; want %s as before", again.Reasons, err, r.Reasons[0].Invariant)
+	}
+}
+
+func TestAStoreThatRefusesBadInputIsNotAskedForItByAPlan(t *testing.T) {
+	// The memory store refuses a lease of nothing and empty ids; a plan that holds one is run, and judged.
+	for _, plan := range []string{
+		`effectonce plan 1; worker w1 zone=0; key k1 "orders" "m"; w1 begin k1; end 1`,
+		`effectonce plan 1; worker w1 zone=0; key k1 "orders" ""; w1 begin k1 lease=1s; w1 complete k1; end 2`,
+		`effectonce plan 1; worker w1 zone=0; key k1 "" "m"; w1 begin k1 lease=1s; end 1`,
+	} {
+		t.Setenv("EFFECTONCE_PLAN", plan)
+		if r := explore(t, memoryHarness()); len(r.Reasons) != 0 || !strings.Contains(r.History, "refusal=refused") {
+			t.Errorf("%s\n%s%s", plan, r.Explain(), r.History)
+		}
+	}
+}
+
+func TestOutHoldsPlanHistoryAndReportOfEveryRun(t *testing.T) {
+	dir := t.TempDir()
+	r := explore(t, brokenMemory(broken.DoneForgotten), scenarios.Out(dir), scenarios.Seed(3))
+	for _, name := range []string{"plan.txt", "history.txt", "report.json"} {
+		text, err := os.ReadFile(filepath.Join(dir, "home-made_done-forgotten", name))
+		if err != nil || len(text) == 0 {
+			t.Errorf("%s: %d bytes, %v", name, len(text), err)
+		}
+	}
+	explore(t, memoryHarness(), scenarios.Out(dir))
+	if _, err := os.Stat(filepath.Join(dir, memoryHarness().Name, "report.json")); err != nil {
+		t.Errorf("a run that passed left no report: %v", err)
+	}
+	if len(r.Files) != 3 {
+		t.Errorf("the report names %v", r.Files)
+	}
+}
