@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce/model"
@@ -10,7 +11,8 @@ import (
 // Judge judges histories one after the other and keeps its buffers between them. Its zero value is ready; it is
 // not safe for concurrent use.
 type Judge struct {
-	// Timeout bounds porcupine's work on one key. Zero: 5s. A key that takes longer is undecided.
+	// Timeout bounds porcupine's work on one key, and a few times as much bounds it on one history. Zero: 5s. A key
+	// that takes longer is undecided.
 	Timeout time.Duration
 	// Porcupine has every key judged by porcupine, also one whose operations did not overlap, and both compared.
 	Porcupine bool
@@ -19,6 +21,7 @@ type Judge struct {
 	groups []group
 	prunes []*model.Event
 	walk   walker
+	budget budget
 }
 
 // Judgement is what one history shows. It is cheap where nothing is wrong; [Judge.Report] makes a report of it.
@@ -35,19 +38,18 @@ type Judgement struct {
 type group struct {
 	key    model.Key
 	events []*model.Event
-	// overlaps: two operations were open at once, or one never closed.
+	// overlaps: two operations were open at once.
 	overlaps bool
+	violated bool
 }
 
 // finding is the first thing that nothing explains.
 type finding struct {
-	key    model.Key
-	guilty int // the operation's ID
+	key    model.Key // the zero key, for a count
+	guilty *model.Event
 	before model.Possible
 	why    string
 }
-
-const defaultTimeout = 5 * time.Second
 
 // Judge judges a history. It panics if the history is none that a recorder could have written: see
 // [model.History.Validate], which the caller of a foreign history asks first; [model.Parse] has.
@@ -57,15 +59,15 @@ func (j *Judge) Judge(h *model.History) Judgement {
 	}
 	events := h.Events()
 	rules := model.NewRules(h.Contract)
-	var out Judgement
-	out.Verdict = Pass
+	out := Judgement{Verdict: Pass}
+	j.budget = newBudget(j.Timeout)
 	j.group(events)
-	found, limit := j.explain(rules, events, &out)
+	found, limit := j.explain(rules, &out)
 	out.count(h, events, len(j.groups))
 	switch {
 	case found != nil:
 		out.Verdict = Violated
-		out.Reason = j.reason(h, rules, events, found)
+		out.Reason = j.reason(h, rules, found)
 	case limit != "":
 		out.Verdict, out.Limit = Undecided, limit
 	}
@@ -119,59 +121,65 @@ func (j *Judge) open(key model.Key) int {
 // addOpenPrunes adds the prunes that were still running when a key was first called: they may meet its record.
 func (j *Judge) addOpenPrunes(g int, first *model.Event) {
 	for _, p := range j.prunes {
-		if p.End() == 0 || p.End() > first.Call {
+		if overlap(p, first) {
 			j.groups[g].add(p)
 		}
 	}
 }
 
 func (g *group) add(e *model.Event) {
-	if n := len(g.events); n > 0 {
-		if end := g.events[n-1].End(); end == 0 || end > e.Call {
-			g.overlaps = true
-		}
-	}
-	if e.End() == 0 {
+	if n := len(g.events); n > 0 && overlap(g.events[n-1], e) {
 		g.overlaps = true
 	}
 	g.events = append(g.events, e)
 }
 
+// overlap says whether two operations could have taken effect in either order. Moments that are equal say nothing.
+func overlap(a, b *model.Event) bool { return end(a) >= b.Call && end(b) >= a.Call }
+
 // explain looks for what nothing explains; limit says why a key could not be decided.
-func (j *Judge) explain(rules *model.Rules, events []model.Event, out *Judgement) (found *finding, limit string) {
-	removed := newRemovals(events)
-	for g := range j.groups {
-		f, undecided := j.explainKey(rules, &j.groups[g], removed, out)
-		if undecided != "" {
+func (j *Judge) explain(rules *model.Rules, out *Judgement) (found *finding, limit string) {
+	removed := newRemovals(j.prunes)
+	for i := range j.groups {
+		g := &j.groups[i]
+		f, undecided := j.explainKey(rules, g, removed, out)
+		if undecided != "" && limit == "" {
 			limit = undecided
 		}
-		if f != nil && (found == nil || f.guilty < found.guilty) {
-			found = f
+		if g.violated = f != nil; g.violated {
+			found = earlier(found, f)
 		}
 	}
-	if f := removed.wrongCount(rules, events); f != nil && (found == nil || f.guilty < found.guilty) {
-		found = f
+	return earlier(found, removed.wrongCount(rules)), limit
+}
+
+// earlier is the finding to report of two: whose guilty answer came first.
+func earlier(f, g *finding) *finding {
+	if f == nil || g != nil && end(g.guilty) < end(f.guilty) {
+		return g
 	}
-	return found, limit
+	return f
 }
 
 func (j *Judge) explainKey(rules *model.Rules, g *group, removed *removals, out *Judgement) (*finding, string) {
 	if g.overlaps {
 		out.Counts.Porcupine++
-		countEffects(g, &out.Effects)
 		removed.maybe(g)
-		return j.porcupine(rules, g)
+		return j.linear(rules, g, out)
 	}
 	f := j.walk.key(rules, g, removed, out)
 	if !j.Porcupine {
 		return f, ""
 	}
 	out.Counts.Porcupine++
-	p, limit := j.porcupine(rules, g)
-	if limit == "" && (p == nil) != (f == nil) {
+	p, limit := j.linear(rules, g, &Judgement{})
+	switch {
+	case limit != "":
+		return nil, limit
+	case (p == nil) != (f == nil), f != nil && p.guilty != f.guilty:
 		return nil, fmt.Sprintf("the two checkers disagree on key %v: a defect of the kit, please report it with the history", g.key)
 	}
-	return f, limit
+	return f, ""
 }
 
 func (out *Judgement) count(h *model.History, events []model.Event, keys int) {
@@ -188,4 +196,24 @@ func (out *Judgement) count(h *model.History, events []model.Event, keys int) {
 			out.Counts.Unseen++
 		}
 	}
+}
+
+// cut is a history as it stood at one moment: what had not ended by then is open, and its answer unknown. What
+// explains the whole explains every cut of it.
+func cut(events []*model.Event, moment int64) []*model.Event {
+	kept := make([]*model.Event, 0, len(events))
+	for _, e := range events {
+		switch {
+		case e.Call > moment:
+			return kept
+		case end(e) > moment && e.End() != 0:
+			o := *e.Operation
+			o.Return, o.Closed, o.Answer, o.Applied, o.Unseen = 0, 0, model.Answer{}, false, false
+			open := *e
+			open.Operation = &o
+			e = &open
+		}
+		kept = append(kept, e)
+	}
+	return slices.Clip(kept)
 }

@@ -1,7 +1,9 @@
 package checker_test
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,8 +76,12 @@ func (s *simulation) chance(n int) bool { return s.rnd.IntN(n) == 0 }
 
 // run makes n calls and lets all but the lost ones end.
 func (s *simulation) run(n int) *model.History {
+	early := s.rnd.IntN(4 * n)
 	for len(s.h.Operations) < n {
 		s.step(true)
+		if len(s.h.Operations) == early && s.h.LedgerRead == 0 {
+			s.readLedger()
+		}
 	}
 	for range 20 * n {
 		s.step(false)
@@ -85,15 +91,21 @@ func (s *simulation) run(n int) *model.History {
 			s.advance(&s.lanes[i])
 		}
 	}
-	for id, rows := range s.store.effects {
-		for range rows {
+	if s.h.LedgerRead == 0 {
+		s.readLedger()
+	}
+	return s.h
+}
+
+func (s *simulation) readLedger() {
+	s.h.LedgerRead = s.tick()
+	for _, id := range slices.Sorted(maps.Keys(s.store.effects)) {
+		for range s.store.effects[id] {
 			e := model.EffectRow{Key: s.store.effectsOf[id]}
 			e.Effect.ID, e.Effect.Amount = id, 3
 			s.h.Effects = append(s.h.Effects, e)
 		}
 	}
-	s.h.LedgerRead = s.tick()
-	return s.h
 }
 
 func (s *simulation) step(more bool) {

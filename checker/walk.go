@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"slices"
+
 	"github.com/effectonce/effectonce/model"
 )
 
@@ -8,25 +10,49 @@ import (
 // walking decides exactly, and at once.
 type walker struct {
 	now, next model.Possible
+	met       []met
 }
 
 func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judgement) *finding {
-	w.now = append(w.now[:0], model.KeyState{})
+	w.now, w.met = append(w.now[:0], model.KeyState{}), w.met[:0]
 	var effects generation
 	for _, e := range g.events {
 		w.next = w.now.NextInto(w.next, rules, e)
 		if len(w.next) == 0 {
-			return &finding{key: g.key, guilty: e.ID, before: append(model.Possible(nil), w.now...)}
+			countEffects(g, &out.Effects)
+			removed.maybe(g)
+			return &finding{key: g.key, guilty: e, before: slices.Clone(w.now)}
 		}
 		if e.Kind == model.Prune {
-			removed.met(e, w.now, w.next)
+			w.prune(e)
 		}
-		out.mark(rules.Reached(w.now[0], e))
-		effects.met(e, w.next[0].Born, &out.Effects)
-		w.now, w.next = w.next, w.now
+		w.came(rules, e, &effects, out)
 	}
 	effects.end(&out.Effects)
+	removed.add(w.met)
 	return nil
+}
+
+// along walks an order that explains the operations of one key.
+func (w *walker) along(rules *model.Rules, order []placed, out *Judgement) {
+	w.now = append(w.now[:0], model.KeyState{})
+	var effects generation
+	for _, in := range order {
+		if in.optional {
+			w.now = w.now.NextOptional(rules, in.Event)
+			continue
+		}
+		w.next = w.now.NextInto(w.next, rules, in.Event)
+		w.came(rules, in.Event, &effects, out)
+	}
+	effects.end(&out.Effects)
+}
+
+// came counts what an operation showed, and goes on from the states that it left.
+func (w *walker) came(rules *model.Rules, e *model.Event, effects *generation, out *Judgement) {
+	out.mark(rules.Reached(w.now[0], e))
+	effects.met(e, w.next[0].Born, &out.Effects)
+	w.now, w.next = w.next, w.now
 }
 
 func (out *Judgement) mark(m model.Marks) {
@@ -42,54 +68,59 @@ func (out *Judgement) mark(m model.Marks) {
 	}
 }
 
+// met says that a Prune met a record that it may have removed, or must have.
+type met struct {
+	prune *model.Event
+	must  bool
+}
+
+func (w *walker) prune(e *model.Event) {
+	if !w.now.AllAbsent() && w.next.AnyAbsent() {
+		w.met = append(w.met, met{e, w.next.AllAbsent() && !w.now.AnyAbsent()})
+	}
+}
+
 // removals bounds, per Prune, how many records it can have removed, over all keys.
 type removals struct {
-	of map[int]*bounds
+	prunes []*model.Event // in order
+	of     []bounds
 }
 
 type bounds struct{ least, most int }
 
-func newRemovals(events []model.Event) *removals {
-	r := &removals{}
-	for i := range events {
-		if events[i].Kind != model.Prune {
-			continue
-		}
-		if r.of == nil {
-			r.of = map[int]*bounds{}
-		}
-		r.of[events[i].ID] = &bounds{}
-	}
-	return r
+func newRemovals(prunes []*model.Event) *removals {
+	return &removals{prunes, make([]bounds, len(prunes))}
 }
 
-// met counts one record that a Prune met in one of the states before, and left in one of those after.
-func (r *removals) met(e *model.Event, before, after model.Possible) {
-	b := r.of[e.ID]
-	if before.AllAbsent() || !after.AnyAbsent() {
-		return
-	}
-	b.most++
-	if after.AllAbsent() && !before.AnyAbsent() {
-		b.least++
+func (r *removals) bounds(p *model.Event) *bounds {
+	i, _ := slices.BinarySearchFunc(r.prunes, p.ID, func(q *model.Event, id int) int { return q.ID - id })
+	return &r.of[i]
+}
+
+func (r *removals) add(all []met) {
+	for _, m := range all {
+		b := r.bounds(m.prune)
+		b.most++
+		if m.must {
+			b.least++
+		}
 	}
 }
 
-// maybe counts a key whose operations overlapped: each Prune may have removed its record, once for each completion
+// maybe counts a key of which no order is certain: each Prune may have removed its record, once for each completion
 // that ran beside it and once more.
 func (r *removals) maybe(g *group) {
 	for _, p := range g.events {
-		if p.Kind != model.Prune {
-			continue
+		if p.Kind == model.Prune {
+			r.bounds(p).most += 1 + besides(g.events, p)
 		}
-		r.of[p.ID].most += 1 + besides(g, p)
 	}
 }
 
 // besides counts the completions of a key that were open together with a Prune.
-func besides(g *group, p *model.Event) int {
+func besides(events []*model.Event, p *model.Event) int {
 	n := 0
-	for _, e := range g.events {
+	for _, e := range events {
 		if completes(e.Kind) && overlap(e, p) {
 			n++
 		}
@@ -105,29 +136,24 @@ func completes(k model.Kind) bool {
 	return false
 }
 
-func overlap(a, b *model.Event) bool {
-	return (a.End() == 0 || a.End() > b.Call) && (b.End() == 0 || b.End() > a.Call)
-}
-
 // wrongCount finds the first Prune that told a count which nothing explains. A count is exact only if nothing was
 // open beside the Prune, and only of a namespace that is the store's own. That nothing was removed is judged key by
 // key already.
-func (r *removals) wrongCount(rules *model.Rules, events []model.Event) *finding {
-	if rules.SharedNamespace || rules.Retention == model.ByItself {
+func (r *removals) wrongCount(rules *model.Rules) *finding {
+	if rules.SharedNamespace || rules.Retention == model.ByItself || rules.Excuses(model.TypedAnswers) {
 		return nil
 	}
-	for i := range events {
-		e := &events[i]
-		if e.Kind != model.Prune || e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone || e.Answer.Count == 0 {
+	for i, e := range r.prunes {
+		if e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone || e.Answer.Count == 0 {
 			continue
 		}
-		least, most := r.of[e.ID].least, r.of[e.ID].most
+		least, most := r.of[i].least, r.of[i].most
 		if rules.PruneAtMost > 0 {
 			most = min(most, rules.PruneAtMost)
 			least = min(least, most)
 		}
 		if e.Answer.Count < least || e.Answer.Count > most {
-			return &finding{guilty: e.ID, why: wrongCount(e.Answer.Count, least, most)}
+			return &finding{guilty: e, why: wrongCount(e.Answer.Count, least, most)}
 		}
 	}
 	return nil

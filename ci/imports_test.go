@@ -62,7 +62,6 @@ func drivers() []string {
 	return []string{
 		"github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/pgxpool",
 		"github.com/redis/...", "github.com/alicebob/...", "github.com/testcontainers/...", "github.com/docker/...",
-		"database/sql",
 	}
 }
 

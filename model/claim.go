@@ -83,6 +83,9 @@ func (m *moves) claim(s KeyState, attempts int) {
 	}
 	if fresh {
 		next.Born, next.updated = m.e.ID, m.when
+		if m.TokenPerRecord {
+			next.Token = "" // what an earlier record was told binds no claim of this one
+		}
 	}
 	if !told {
 		m.move(false, next)

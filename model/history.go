@@ -71,6 +71,10 @@ func (h *History) Events() []Event {
 	events := make([]Event, len(h.Operations))
 	rows := h.rows()
 	first := h.firstAnswers()
+	last := int64(0)
+	for i := range h.Operations {
+		last = max(last, h.Operations[i].Return)
+	}
 	for i := range h.Operations {
 		o := &h.Operations[i]
 		e := Event{Operation: o, Presented: o.Claim, Grants: o.ID, Rows: -1}
@@ -82,6 +86,9 @@ func (h *History) Events() []Event {
 		}
 		if o.Effect.ID != "" && h.LedgerRead > 0 {
 			e.Rows = rows[o.Effect.ID]
+			if e.Rows == 0 && h.LedgerRead < last && (o.End() == 0 || o.End() > h.LedgerRead) {
+				e.Rows = -1 // its effect may have come after the reading, and have been noticed since
+			}
 		}
 		events[i] = e
 	}
@@ -124,7 +131,7 @@ func markDisputed(events []Event) {
 	for of, cs := range claims {
 		for _, e := range append(rest[of], cs...) {
 			e.Disputed = slices.ContainsFunc(cs, func(c *Event) bool {
-				return c != e && c.Call <= e.end() && e.Call <= c.end()
+				return c != e && c.Call <= e.end() && e.Call <= c.Return
 			})
 		}
 	}
@@ -228,6 +235,8 @@ func (h *History) validate(i int, o *Operation, last int64) error {
 		return fmt.Errorf("never returned, and has an answer")
 	case o.Return != 0 && (o.Answer.Outcome == OK) != (o.Answer.Refusal == NoError):
 		return fmt.Errorf("outcome %v beside refusal %q", o.Answer.Outcome, o.Answer.Refusal)
+	case o.Late && o.Return != 0:
+		return fmt.Errorf("marked as late, and returned")
 	case o.Applied && o.Known():
 		return fmt.Errorf("marked as applied beside a known outcome")
 	case o.Fault < 0 || o.Fault > len(h.Faults):

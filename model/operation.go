@@ -151,6 +151,8 @@ type Operation struct {
 	Unseen bool
 	// Applied is set where the kit knows that an unknown outcome took effect: the server's whole reply was seen.
 	Applied bool
+	// Late marks a call that had not returned when its bound was over, while control operations went on.
+	Late bool
 	// Fault numbers the fault window that touched the call; 0: none. An error without a fault is the store's own.
 	Fault int
 }

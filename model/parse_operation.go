@@ -132,6 +132,7 @@ func (p *parser) answers(sh shape, o *Operation) map[string]func(string) error {
 		"error":   quoted(&a.Error),
 		"unseen":  flagTo(&o.Unseen),
 		"applied": flagTo(&o.Applied),
+		"late":    flagTo(&o.Late),
 		"fault":   integer(&o.Fault),
 	}
 	if a.Outcome == OK && sh.count {

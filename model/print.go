@@ -155,6 +155,7 @@ func (p *printer) answer(sh shape, o *Operation) {
 	p.field(a.Error != "", "error", quote(a.Error))
 	p.flag(o.Unseen, "unseen")
 	p.flag(o.Applied, "applied")
+	p.flag(o.Late, "late")
 	p.field(o.Fault != 0, "fault", strconv.Itoa(o.Fault))
 }
 

@@ -59,7 +59,8 @@ func (m *moves) stepAfter(s KeyState, gone answer) {
 		m.step(s.forgotten())
 		// A call that found the record gone by its own clock, or never came to the store, need not have removed it:
 		// the next caller's clock may run behind.
-		if m.Clock == CallerClock && slices.ContainsFunc(m.to[first:], func(s KeyState) bool { return s.State == Absent }) {
+		byTime := m.Clock == CallerClock && (m.Retention == ByItself || m.LeaseIsRecord)
+		if byTime && slices.ContainsFunc(m.to[first:], func(s KeyState) bool { return s.State == Absent }) {
 			m.to = append(m.to, s)
 		}
 	}

@@ -157,7 +157,7 @@ func (d *drawing) plan() *Plan {
 	for k := range d.keys {
 		d.keys[k] = sketch{claims: make([]int, len(d.p.Zones)), style: d.drawStyle()}
 	}
-	most := 12 + d.pick(32)
+	most := 16 + d.pick(36)
 	d.p.Steps = make([]Step, 0, most+4)
 	for len(d.p.Steps) < most {
 		d.move(d.moves.Draw(d.t, ""), 1+d.pick(len(d.p.Zones)), d.pick(len(d.keys)))

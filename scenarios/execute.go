@@ -20,7 +20,9 @@ type execution struct {
 	plan    *Plan
 	history *model.History
 
-	steps   []int // by operation: the plan's step
+	steps []int // by operation: the plan's step
+	at    int   // the step that runs
+	underway
 	moment  int64
 	time    time.Duration // since the epoch
 	workers []worker
@@ -53,8 +55,13 @@ func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 	for _, zone := range p.Zones {
 		x.workers = append(x.workers, worker{zone: time.FixedZone("", zone), claims: make([][]int, len(p.Keys))})
 	}
-	for i := range p.Steps {
-		if err := x.step(ctx, &p.Steps[i]); err != nil {
+	return x.watched(ctx)
+}
+
+func (x *execution) run(ctx context.Context) (*ran, error) {
+	for i := range x.plan.Steps {
+		x.at = i
+		if err := x.step(ctx, &x.plan.Steps[i]); err != nil {
 			return nil, err
 		}
 		for len(x.steps) < len(x.history.Operations) {
@@ -165,7 +172,11 @@ func (x *execution) call(ctx context.Context, s *Step) error {
 	}
 	o.Call = x.tick()
 	o.CalledAt = x.serverTime()
+	x.enter(&o)
 	err = x.ask(callCtx, h, &o)
+	if !x.leave() {
+		return errGivenUp
+	}
 	o.Return = x.tick()
 	o.ReturnedAt = x.serverTime()
 	x.answer(ctx, s, &o, err, fault, callCtx.Err() != nil)

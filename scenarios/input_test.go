@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/effectonce/effectonce/adapters/backend"
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/postgres"
+	"github.com/effectonce/effectonce/checker"
 	"github.com/effectonce/effectonce/model"
 	"github.com/effectonce/effectonce/scenarios"
 )
@@ -97,6 +99,20 @@ func TestNamespacesThatAreOneAreRefused(t *testing.T) {
 	refused(t, h, "let Open use Env.Namespace, or set Contract.SharedNamespace")
 	h.Contract.SharedNamespace = true
 	scenarios.Test(t, h)
+}
+
+func TestAWaiverCountsUntilItRunsOut(t *testing.T) {
+	h := brokenMemory(broken.NeverPruned)
+	h.Contract.Waivers = []model.Waiver{{Invariant: model.ForgottenAfterWindow, Reason: "pruned by hand, each spring"}}
+	r := explore(t, h, scenarios.Seed(1))
+	if r.Verdict == checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "each spring") {
+		t.Fatalf("waived: %s, not promised %v\n%s", r.Verdict, r.NotPromised, r.Explain())
+	}
+	h.Contract.Waivers[0].Until = time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
+	r = explore(t, h, scenarios.Seed(1))
+	if r.Verdict != checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "ran out on 2020-03-01") {
+		t.Fatalf("run out: %s, not promised %v", r.Verdict, r.NotPromised)
+	}
 }
 
 func TestAServerThatIsNotThereIsToldWithinSeconds(t *testing.T) {

@@ -145,7 +145,7 @@ func (l *lane) open(ctx context.Context, worker int) (*handle, error) {
 		return nil, fmt.Errorf("scenarios: %s: open: Open returned no store and no error", l.h.Name)
 	}
 	h.capabilities = find(h.store)
-	l.warm(ctx, worker, h)
+	_ = bounded(ctx, func(ctx context.Context) error { l.warm(ctx, worker, h); return nil })
 	l.handles[worker-1] = h
 	return h, nil
 }
@@ -201,9 +201,24 @@ func (l *lane) crash(w int) error {
 	return nil
 }
 
-// bounded runs a piece of set-up under the bound of one call.
+// bounded runs a piece of set-up under the bound of one call. One that does not heed its context is left behind.
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callAtMost)
 	defer cancel()
-	return do(ctx)
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(graceAtEnd):
+		return fmt.Errorf("did not return, although its context ended: %w", ctx.Err())
+	}
 }
+
+// graceAtEnd is what a call may take to notice that its context has ended.
+const graceAtEnd = time.Second

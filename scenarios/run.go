@@ -91,6 +91,7 @@ type campaign struct {
 	names   *namespaces
 	found   capabilities
 	planner *planner
+	expired []model.Waiver
 	until   time.Time
 }
 
@@ -103,7 +104,8 @@ func explore(ctx context.Context, h *Harness, c *config) (checker.Report, error)
 	if c.history != "" {
 		return judgeFile(c.history)
 	}
-	g := &campaign{h: h, c: c, names: &namespaces{run: freshSeed() & 0xffffffff}}
+	g := &campaign{c: c, names: &namespaces{run: freshSeed() & 0xffffffff}}
+	g.h, g.expired = withoutExpired(h, time.Now())
 	if err := g.reach(ctx); err != nil {
 		return checker.Report{}, err
 	}
@@ -123,6 +125,21 @@ func explore(ctx context.Context, h *Harness, c *config) (checker.Report, error)
 		return checker.Report{}, err
 	}
 	return g.report(ctx, t)
+}
+
+// withoutExpired takes the waivers away whose time is over.
+func withoutExpired(h *Harness, now time.Time) (*Harness, []model.Waiver) {
+	running := *h
+	running.Contract.Waivers = nil
+	var expired []model.Waiver
+	for _, w := range h.Contract.Waivers {
+		if w.Until.IsZero() || now.Before(w.Until) {
+			running.Contract.Waivers = append(running.Contract.Waivers, w)
+		} else {
+			expired = append(expired, w)
+		}
+	}
+	return &running, expired
 }
 
 func judgeFile(name string) (checker.Report, error) {

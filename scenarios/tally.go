@@ -3,6 +3,7 @@ package scenarios
 import (
 	"hash/maphash"
 	"slices"
+	"time"
 
 	"github.com/effectonce/effectonce/checker"
 	"github.com/effectonce/effectonce/model"
@@ -153,11 +154,14 @@ func (g *campaign) notPromised() []checker.Cell {
 	if g.h.Contract.TokenPerRecord && g.planner.surface.fences {
 		cells = append(cells, checker.Cell{Invariant: model.StaleClaimRefusedAfterForgetting, Why: "tokens start again after Prune"})
 	}
-	if g.h.Control == nil {
+	if g.h.Upstream != "" && g.h.Control == nil {
 		cells = append(cells, checker.Cell{Invariant: model.EveryCallReturns, Why: "no Control: no time bound is judged"})
 	}
 	for _, w := range g.h.Contract.Waivers {
 		cells = append(cells, checker.Cell{Invariant: w.Invariant, Why: "waived: " + w.Reason})
+	}
+	for _, w := range g.expired {
+		cells = append(cells, checker.Cell{Invariant: w.Invariant, Why: "judged again: its waiver ran out on " + w.Until.Format(time.DateOnly)})
 	}
 	return cells
 }

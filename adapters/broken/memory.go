@@ -39,6 +39,7 @@ const (
 	ClaimsAlways        Flaw = "claims-always"          // the default that says yes
 	EffectTwice         Flaw = "effect-twice"           // the effect is written before its claim is checked
 	WallTime            Flaw = "wall-time"              // instants are kept without their zone
+	LocksTwice          Flaw = "locks-twice"            // the error path takes the lock that it holds
 	MachineClock        Flaw = "machine-clock"          // the machine's clock judges the caller's lease
 )
 
@@ -141,6 +142,9 @@ func (m *Memory) Complete(_ context.Context, consumer, id string, now time.Time)
 	key := m.key(consumer, id)
 	r := m.rows[key]
 	if r == nil {
+		if m.flaw == LocksTwice {
+			m.mu.Lock()
+		}
 		return errUnknownMessage
 	}
 	m.done(key, r, now)

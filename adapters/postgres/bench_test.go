@@ -32,6 +32,7 @@ func BenchmarkBeginComplete(b *testing.B) {
 func hasFsync(b *testing.B, server *sharedServer, want string) {
 	b.Helper()
 	server.dsn(b)
+	b.Log(server.server)
 	var has string
 	must(b, server.raw.QueryRow(b.Context(), "show fsync").Scan(&has))
 	if has != want {

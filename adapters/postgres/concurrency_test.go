@@ -46,7 +46,7 @@ func TestOneOfSixClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			s := f.storeWith(t, settings)
-			for round := range 40 {
+			for round := range 25 {
 				id := fmt.Sprint("m", round)
 				oneOfSix(t, f.ctx, s, id, at(0), 1)
 				oneOfSix(t, f.ctx, s, id, at(lease), 2)
