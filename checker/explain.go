@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -33,7 +34,8 @@ func (j *Judge) Report(h *model.History, of Judgement) Report {
 }
 
 // Explain says in words what a report found, for the person who has to mend the store: the broken promise, the
-// key, and the few operations that matter, with an arrow at the one that nothing explains.
+// key, and the few operations that matter, with an arrow at the one that nothing explains. What came from a message
+// or a store is escaped.
 func (r *Report) Explain() string {
 	switch r.Verdict {
 	case Pass:
@@ -44,92 +46,211 @@ func (r *Report) Explain() string {
 		return fmt.Sprintf("INCONCLUSIVE (not a violation): %s\n", r.Limit)
 	}
 	h, err := model.Parse(r.History)
-	if err != nil {
-		panic(fmt.Sprintf("checker: explain: the report's own history does not parse: %v", err))
-	}
 	var b strings.Builder
 	for i := range r.Reasons {
-		r.Reasons[i].explain(&b, h)
+		r.Reasons[i].explain(&b)
+		if err == nil {
+			r.Reasons[i].show(&b, h)
+		}
+	}
+	if err != nil { // a report from elsewhere
+		fmt.Fprintf(&b, "\n   the report holds no history to show: %v\n", err)
 	}
 	return b.String()
 }
 
-func (r *Reason) explain(b *strings.Builder, h *model.History) {
-	fmt.Fprintf(b, "broke %s - %s\n", r.Invariant, r.Statement)
+func (r *Reason) explain(b *strings.Builder) {
+	fmt.Fprintf(b, "broke %s - %s\n  ", r.Invariant, r.Statement)
 	if r.MessageID != "" || r.Consumer != "" {
-		fmt.Fprintf(b, "  key %v: ", model.Key{Consumer: r.Consumer, ID: r.MessageID})
-	} else {
-		b.WriteString("  ")
+		fmt.Fprintf(b, `key "%s"/"%s": `, r.Consumer, r.MessageID)
 	}
-	fmt.Fprintf(b, "%s\n\n", r.Sentence)
-	lines := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	shown := keysShown(h, r.Operations)
+	fmt.Fprintf(b, "%s\n", r.Sentence)
+}
+
+func (r *Reason) show(b *strings.Builder, h *model.History) {
+	var shown []*model.Operation
 	for _, id := range r.Operations {
-		o := &h.Operations[id-1]
-		for i := range h.Faults {
-			if h.Faults[i].ID == o.Fault {
-				fmt.Fprintf(lines, "   \t\tfault %s on w%d\t\t\t\n", h.Faults[i].Name, h.Faults[i].Worker)
-			}
+		if id >= 1 && id <= len(h.Operations) {
+			shown = append(shown, &h.Operations[id-1])
+		}
+	}
+	v := view{h: h, keys: manyKeys(shown), moments: manyAtOnce(shown)}
+	b.WriteByte('\n')
+	lines := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.StripEscape)
+	faults := map[int]bool{}
+	for _, o := range shown {
+		if o.Fault > 0 && !faults[o.Fault] {
+			faults[o.Fault] = true
+			fmt.Fprintf(lines, "   \t%s\n", v.fault(&h.Faults[o.Fault-1]))
 		}
 		arrow := ""
-		if id == r.Guilty {
-			arrow = "<- nothing explains this"
+		if o.ID == r.Guilty {
+			arrow = "\t<- " + r.Wrong
 		}
-		fmt.Fprintf(lines, "   #%d\tw%d\t%s\t%s\t%s\t%s\n", id, o.Worker, invocation(h, o, shown > 1), answered(h, o), when(h, o), arrow)
+		fmt.Fprintf(lines, "   #%d\tw%d\t%s\t%s\t%s%s\n", o.ID, o.Worker, v.invocation(o), answered(h, o), v.when(o), arrow)
 	}
 	lines.Flush()
-	for _, e := range h.Effects {
-		if e.Key == (model.Key{Consumer: r.Consumer, ID: r.MessageID}) {
-			fmt.Fprintf(b, "   effect %q of %d on account %q was found\n", e.Effect.ID, e.Effect.Amount, e.Effect.Account)
-		}
+	if found := r.effects(h, shown); found != "" {
+		fmt.Fprintf(b, "   effects found: %s\n", found)
+	}
+	if v.moments {
+		b.WriteString("   [a b]: called and answered at these moments of one sequence; until c: it may have taken effect until then\n")
 	}
 }
 
-func keysShown(h *model.History, ids []int) int {
-	var keys []model.Key
-	for _, id := range ids {
-		if o := &h.Operations[id-1]; o.Kind.Keyed() && !slices.Contains(keys, o.Key) {
-			keys = append(keys, o.Key)
+// effects lists the effects that were found for the key, with the calls that wrote them.
+func (r *Reason) effects(h *model.History, shown []*model.Operation) string {
+	if h.LedgerRead == 0 || !slices.ContainsFunc(shown, func(o *model.Operation) bool { return o.Effect.ID != "" }) {
+		return ""
+	}
+	var found []string
+	for i := range h.Effects {
+		id := h.Effects[i].Effect.ID
+		if by := slices.IndexFunc(shown, func(o *model.Operation) bool { return o.Effect.ID == id }); by >= 0 {
+			found = append(found, fmt.Sprintf("%s (#%d)", plain(quote(id)), shown[by].ID))
 		}
 	}
-	return len(keys)
+	if found == nil {
+		return "none"
+	}
+	return strings.Join(found, ", ")
+}
+
+// view is how the operations of one explanation are shown.
+type view struct {
+	h       *model.History
+	keys    bool // each with its key
+	moments bool // each with its moments: some were open at once
+}
+
+func manyKeys(shown []*model.Operation) bool {
+	first := model.Key{}
+	return slices.ContainsFunc(shown, func(o *model.Operation) bool {
+		if first == (model.Key{}) {
+			first = o.Key
+		}
+		return o.Kind.Keyed() && o.Key != first
+	})
+}
+
+func manyAtOnce(shown []*model.Operation) bool {
+	last := int64(0)
+	for _, o := range shown {
+		if o.Call <= last {
+			return true
+		}
+		last = max(last, end(&model.Event{Operation: o}))
+	}
+	return false
+}
+
+func (v *view) fault(f *model.Fault) string {
+	whom := "every worker"
+	if f.Worker > 0 {
+		whom = fmt.Sprintf("w%d", f.Worker)
+	}
+	until := "it never healed"
+	if f.To != 0 {
+		until = fmt.Sprintf("until moment %d", f.To)
+	}
+	return fmt.Sprintf("fault %d, %s, on %s, from moment %d, %s", f.ID, plain(quote(f.Name)), whom, f.From, until)
 }
 
 // invocation is what was asked, short.
-func invocation(h *model.History, o *model.Operation, withKey bool) string {
+func (v *view) invocation(o *model.Operation) string {
 	var b strings.Builder
 	b.WriteString(string(o.Kind))
-	if withKey && o.Kind.Keyed() {
+	if v.keys && o.Kind.Keyed() {
 		fmt.Fprintf(&b, " %v", o.Key)
 	}
 	if o.Nonce != "" {
-		fmt.Fprintf(&b, " nonce=%+q", o.Nonce)
+		b.WriteString(" nonce=" + plain(quote(o.Nonce)))
 	}
-	if o.Kind.Fenced() {
+	if o.Kind.Fenced() && o.Claim > 0 {
 		fmt.Fprintf(&b, " claim=#%d", o.Claim)
 	}
 	if o.Lease != 0 {
 		fmt.Fprintf(&b, " lease=%v", o.Lease)
 	}
 	if o.Kind == model.Prune {
-		fmt.Fprintf(&b, " before=%v", h.Offset(o.Before))
+		fmt.Fprintf(&b, " before=%v", v.h.Offset(o.Before))
+	}
+	if o.Kind == model.Release {
+		fmt.Fprintf(&b, " visible-at=%v", v.h.Offset(o.VisibleAt))
 	}
 	if o.Effect.ID != "" {
-		fmt.Fprintf(&b, " effect=%+q", o.Effect.ID)
+		b.WriteString(" effect=" + plain(quote(o.Effect.ID)))
 	}
 	return b.String()
+}
+
+// when is the instant that decides, and, where some were open at once, the moments of call and answer.
+func (v *view) when(o *model.Operation) string {
+	var parts []string
+	switch {
+	case o.CalledAt != model.NoInstant && o.ReturnedAt != model.NoInstant:
+		parts = append(parts, fmt.Sprintf("[%v %v]", v.h.Offset(o.CalledAt), v.h.Offset(o.ReturnedAt)))
+	case o.CalledAt != model.NoInstant:
+		parts = append(parts, fmt.Sprintf("[%v -]", v.h.Offset(o.CalledAt)))
+	case o.Now != model.NoInstant:
+		parts = append(parts, "at "+v.h.Offset(o.Now).String())
+	}
+	if v.moments {
+		answered, until := "-", ""
+		if o.Return != 0 {
+			answered = strconv.FormatInt(o.Return, 10)
+		}
+		switch {
+		case o.Known():
+		case o.Closed != 0:
+			until = fmt.Sprintf(", until %d", o.Closed)
+		default:
+			until = ", until ever"
+		}
+		parts = append(parts, fmt.Sprintf("[%d %s]%s", o.Call, answered, until))
+	}
+	return strings.Join(parts, " ")
 }
 
 // answered is what came back, short.
 func answered(h *model.History, o *model.Operation) string {
 	answer := strings.TrimPrefix(h.PrintAnswer(o), "ok ")
-	answer = strings.ReplaceAll(answer, `state="PROCESSING" `, "")
-	return strings.ReplaceAll(answer, `"`, "")
+	return plain(strings.Replace(answer, ` state="PROCESSING"`, "", 1))
 }
 
-func when(h *model.History, o *model.Operation) string {
-	if o.Now == model.NoInstant {
-		return fmt.Sprintf("[moment %d-%d]", o.Call, o.Return)
+func quote(s string) string { return strconv.QuoteToASCII(s) }
+
+// escaped is quote without the quotes.
+func escaped(s string) string { q := quote(s); return q[1 : len(q)-1] }
+
+// plain takes the quotes from words that need none.
+func plain(line string) string {
+	var b strings.Builder
+	for line != "" {
+		before, rest, quoted := strings.Cut(line, `"`)
+		b.WriteString(before)
+		if !quoted {
+			break
+		}
+		word, err := strconv.QuotedPrefix(`"` + rest)
+		if err != nil {
+			b.WriteString(`"` + rest)
+			break
+		}
+		line = rest[len(word)-1:]
+		if strings.ContainsFunc(word[1:len(word)-1], special) || word == `""` {
+			b.WriteString(word)
+		} else {
+			b.WriteString(word[1 : len(word)-1])
+		}
 	}
-	return "at " + h.Offset(o.Now).String()
+	return b.String()
+}
+
+func special(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-_.:/", r)
 }

@@ -17,6 +17,7 @@ type Judge struct {
 	// Porcupine has every key judged by porcupine, also one whose operations did not overlap, and both compared.
 	Porcupine bool
 
+	events []model.Event
 	keys   map[model.Key]int
 	groups []group
 	prunes []*model.Event
@@ -63,11 +64,16 @@ func (j *Judge) Judge(h *model.History) Judgement {
 	j.budget = newBudget(j.Timeout)
 	j.group(events)
 	found, limit := j.explain(rules, &out)
+	j.events = events
 	out.count(h, events, len(j.groups))
+	defer func() { j.events = nil }()
 	switch {
 	case found != nil:
 		out.Verdict = Violated
 		out.Reason = j.reason(h, rules, found)
+	case late(rules, events) != nil:
+		out.Verdict = Violated
+		out.Reason = lateReason(h, late(rules, events), events)
 	case limit != "":
 		out.Verdict, out.Limit = Undecided, limit
 	}

@@ -1,16 +1,15 @@
 package checker
 
 import (
-	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	"github.com/effectonce/effectonce/model"
 )
 
 // reasons are the promises that are tried as the reason of a violation, the narrower before the wider. A promise
-// is the reason if the whole history is explained once exactly this promise may be broken. KeysIndependent is
-// tried by reading two keys as one.
+// is the reason if the history is explained once exactly this promise may be broken. KeysIndependent is tried by
+// reading two keys as one.
 func reasons() []model.InvariantID {
 	return []model.InvariantID{
 		model.StaleClaimRefusedAfterForgetting,
@@ -30,103 +29,144 @@ func reasons() []model.InvariantID {
 	}
 }
 
-// reason names the promise whose breach explains the history. Where no single one does, the operation that cannot
-// be explained decides.
-func (j *Judge) reason(h *model.History, rules *model.Rules, events []model.Event, found *finding) *Reason {
-	r := &Reason{
-		Consumer: found.key.Consumer, MessageID: found.key.ID, Guilty: found.guilty,
-		Sentence: sentence(h, found),
-	}
-	others := []model.Key{}
-	r.Invariant, others = j.broken(rules, events, found)
-	r.Statement = r.Invariant.Statement()
-	r.Operations = matter(events, found, others)
-	return r
-}
-
-func (j *Judge) broken(rules *model.Rules, events []model.Event, found *finding) (model.InvariantID, []model.Key) {
-	trial := Judge{Timeout: j.Timeout}
-	for _, id := range reasons() {
-		if id == model.KeysIndependent {
-			if other, ok := trial.merged(rules, events, found); ok {
-				return id, []model.Key{other}
-			}
-			continue
-		}
-		if trial.explained(rules.Excusing(id), events) {
-			return id, nil
-		}
-	}
-	if found.guilty < len(events) {
-		// More than one promise was broken, perhaps. What came before the first breach is enough to name it.
-		return j.broken(rules, events[:found.guilty], found)
-	}
-	return byAnswer(&events[found.guilty-1], found), nil
-}
-
 // Wider reports whether promise a is wider than b: tried after it as a reason, since it takes less for granted.
 func Wider(a, b model.InvariantID) bool {
 	return slices.Index(reasons(), a) > slices.Index(reasons(), b)
 }
 
-func (j *Judge) explained(rules *model.Rules, events []model.Event) bool {
-	j.group(events)
-	found, limit := j.explain(rules, events, &Judgement{})
-	return found == nil && limit == ""
+func newReason(id model.InvariantID, found *finding) *Reason {
+	return &Reason{
+		Invariant: id, Statement: id.Statement(), Consumer: escaped(found.key.Consumer), MessageID: escaped(found.key.ID),
+		Guilty: found.guilty.ID,
+	}
+}
+
+// reason names the promise whose breach explains the history. Where no single one does, what came before the first
+// breach may be enough to name it; else the operation that cannot be explained decides.
+func (j *Judge) reason(h *model.History, rules *model.Rules, found *finding) *Reason {
+	j.budget = newBudget(j.Timeout)
+	id, other := j.broken(rules, found)
+	r := newReason(id, found)
+	r.Sentence, r.Wrong = sentence(h, found, other), wrong(id, found)
+	r.Operations = matter(j.events, found, other)
+	return r
+}
+
+func (j *Judge) broken(rules *model.Rules, found *finding) (model.InvariantID, *model.Key) {
+	for _, t := range []*trial{j.trial(rules, found, false), j.trial(rules, found, true)} {
+		for _, id := range reasons() {
+			if id == model.KeysIndependent {
+				if other, ok := t.merged(found); ok {
+					return id, &other
+				}
+			} else if t.explained(rules.Excusing(id), t.doubted) {
+				return id, nil
+			}
+		}
+	}
+	return byAnswer(found), nil
+}
+
+// trial asks whether wider rules explain what the contract does not. It judges again only the keys in doubt: wider
+// rules explain whatever narrower ones do.
+type trial struct {
+	*Judge
+	rules   *model.Rules
+	moment  int64 // up to which it judges
+	doubted []group
+	others  *removals // what the prunes removed of the other keys
+}
+
+// trial puts the violated keys in doubt; for a wrong count, every key. upTo has only what had happened by the guilty
+// answer judged.
+func (j *Judge) trial(rules *model.Rules, found *finding, upTo bool) *trial {
+	t := &trial{Judge: j, rules: rules, moment: math.MaxInt64}
+	if upTo {
+		t.moment = end(found.guilty)
+	}
+	t.others = newRemovals(cut(j.prunes, t.moment))
+	for i := range j.groups {
+		g := j.groups[i]
+		g.events = cut(g.events, t.moment)
+		if upTo {
+			g.violated = g.key == found.key
+		}
+		if g.violated || found.why != "" {
+			t.doubted = append(t.doubted, g)
+		} else {
+			j.explainKey(rules, &g, t.others, &Judgement{})
+		}
+	}
+	return t
+}
+
+func (t *trial) explained(rules *model.Rules, doubted []group) bool {
+	removed := t.others.clone()
+	for i := range doubted {
+		if f, limit := t.explainKey(rules, &doubted[i], removed, &Judgement{}); f != nil || limit != "" {
+			return false
+		}
+	}
+	return removed.wrongCount(rules) == nil
 }
 
 // mergesAtMost bounds the pairs of keys that are tried as one.
 const mergesAtMost = 64
 
 // merged looks for a second key that, read as the same as the first, makes the history right.
-func (j *Judge) merged(rules *model.Rules, events []model.Event, found *finding) (model.Key, bool) {
-	keys := keysOf(events)
-	firsts := []model.Key{found.key}
-	if found.key == (model.Key{}) {
-		firsts = keys
-	}
+func (t *trial) merged(found *finding) (model.Key, bool) {
 	tried := 0
-	for _, first := range firsts {
-		for _, second := range keys {
+	for i := range t.groups {
+		first := &t.groups[i]
+		if found.why == "" && first.key != found.key {
+			continue
+		}
+		for k := range t.groups {
+			second := &t.groups[k]
 			if first == second {
 				continue
 			}
 			if tried++; tried > mergesAtMost {
 				return model.Key{}, false
 			}
-			if j.explained(rules, readAsOne(events, first, second)) {
-				return second, true
+			if t.explained(t.rules, t.asOne(first, second)) {
+				return second.key, true
 			}
 		}
 	}
 	return model.Key{}, false
 }
 
-func keysOf(events []model.Event) []model.Key {
-	var keys []model.Key
-	for i := range events {
-		if e := &events[i]; e.Kind.Keyed() && !slices.Contains(keys, e.Key) {
-			keys = append(keys, e.Key)
+// asOne replaces two of the doubted keys by one that is called as both of them were. The second may have been no
+// doubted one: that its prunes are counted twice then only widens what they may tell.
+func (t *trial) asOne(first, second *group) []group {
+	both := group{key: first.key}
+	events := slices.Concat(cut(first.events, t.moment), cut(second.events, t.moment))
+	slices.SortFunc(events, func(a, b *model.Event) int { return a.ID - b.ID })
+	for i, e := range events {
+		switch {
+		case i > 0 && events[i-1].ID == e.ID: // a prune of both
+		case e.Kind.Keyed() && e.Key != first.key:
+			o, renamed := *e.Operation, *e
+			o.Key = first.key
+			renamed.Operation = &o
+			both.add(&renamed)
+		default:
+			both.add(e)
 		}
 	}
-	return keys
-}
-
-func readAsOne(events []model.Event, first, second model.Key) []model.Event {
-	merged := slices.Clone(events)
-	for i := range merged {
-		if merged[i].Kind.Keyed() && merged[i].Key == second {
-			o := *merged[i].Operation
-			o.Key = first
-			merged[i].Operation = &o
+	doubted := []group{both}
+	for _, g := range t.doubted {
+		if g.key != first.key && g.key != second.key {
+			doubted = append(doubted, g)
 		}
 	}
-	return merged
+	return doubted
 }
 
 // byAnswer names a promise from the guilty answer alone.
-func byAnswer(e *model.Event, found *finding) model.InvariantID {
-	state := model.Absent
+func byAnswer(found *finding) model.InvariantID {
+	e, state := found.guilty, model.Absent
 	if len(found.before) > 0 {
 		state = found.before[0].State
 	}
@@ -141,52 +181,4 @@ func byAnswer(e *model.Event, found *finding) model.InvariantID {
 		return model.StaleClaimRefused
 	}
 	return model.TypedAnswers
-}
-
-func sentence(h *model.History, found *finding) string {
-	o := &h.Operations[found.guilty-1]
-	if found.why != "" {
-		return fmt.Sprintf("#%d %s: %s", o.ID, o.Kind, found.why)
-	}
-	var states []string
-	for _, s := range found.before {
-		if d := s.Describe(h); !slices.Contains(states, d) {
-			states = append(states, d)
-		}
-	}
-	return fmt.Sprintf("#%d %s by w%d was answered %q, but the record was %s",
-		o.ID, o.Kind, o.Worker, answered(h, o), strings.Join(states, ", or "))
-}
-
-func wrongCount(told, least, most int) string {
-	if least == most {
-		return fmt.Sprintf("told that %d were removed, where %d were old and DONE", told, least)
-	}
-	return fmt.Sprintf("told that %d were removed, where between %d and %d were old and DONE", told, least, most)
-}
-
-// matterAtMost is how many operations of one key an explanation shows.
-const matterAtMost = 14
-
-// matter picks the operations that a reader needs: those of the guilty key (and of the one it is confused with),
-// and the prunes. Of a long history only the last ones.
-func matter(events []model.Event, found *finding, others []model.Key) []int {
-	var ids []int
-	for i := range events[:found.guilty] {
-		e := &events[i]
-		switch {
-		case e.Kind == model.Prune, e.Key == found.key, slices.Contains(others, e.Key), found.key == model.Key{}:
-			ids = append(ids, e.ID)
-		}
-	}
-	// An operation that was called before the guilty one returned may have been placed before it.
-	for i := found.guilty; i < len(events); i++ {
-		if e := &events[i]; e.Key == found.key && overlap(e, &events[found.guilty-1]) {
-			ids = append(ids, e.ID)
-		}
-	}
-	if extra := len(ids) - matterAtMost; extra > 0 {
-		ids = ids[extra:]
-	}
-	return ids
 }

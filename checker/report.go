@@ -62,10 +62,13 @@ type Report struct {
 type Reason struct {
 	Invariant model.InvariantID `json:"invariant"`
 	Statement string            `json:"statement"`
-	Consumer  string            `json:"consumer"`
-	MessageID string            `json:"message_id"`
-	// Sentence says what is wrong in this history.
+	// Consumer and MessageID are the key, escaped as in the history, without the quotes: a key need not be UTF-8, nor
+	// fit for a terminal. Both are empty for a count, which concerns no single key.
+	Consumer  string `json:"consumer"`
+	MessageID string `json:"message_id"`
+	// Sentence says what is wrong in this history, Wrong says it in a few words, for the arrow at the guilty operation.
 	Sentence string `json:"sentence"`
+	Wrong    string `json:"wrong"`
 	// Guilty is the operation that cannot be explained, Operations those that matter, in order.
 	Guilty     int   `json:"guilty"`
 	Operations []int `json:"operations"`

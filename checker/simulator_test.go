@@ -23,14 +23,16 @@ type simulation struct {
 	keys   []model.Key
 	kinds  []model.Kind
 	lanes  []lane
-	ghosts []*running // answered as unknown, and perhaps still on their way
-	claims []int      // operations whose claim a worker knows
+	ghosts []*running          // answered as unknown, and perhaps still on their way
+	claims map[model.Key][]int // operations whose claim a worker knows
 	moment int64
 	clock  time.Duration
 	// lossy: one call in so many has no answer; 0: none.
 	lossy int
 	// oneByOne: no two calls are open at once, though unknown ones may close late.
 	oneByOne bool
+	// pruneEvery so many calls, if not 0, a Prune is made.
+	pruneEvery int
 }
 
 // lane is one caller: two lanes with one handle are two calls at once on it.
@@ -151,7 +153,10 @@ func (s *simulation) advance(l *lane) {
 	case answered, unseen:
 		o.Answer, o.Unseen = r.answer, r.fate == unseen
 		if o.Granted() && !o.Unseen {
-			s.claims = append(s.claims, o.ID)
+			if s.claims == nil {
+				s.claims = map[model.Key][]int{}
+			}
+			s.claims[o.Key] = append(s.claims[o.Key], o.ID)
 		}
 		if o.Granted() {
 			s.store.held[heldBy{o.Handle, o.Key}] = o.Answer.Token
@@ -187,6 +192,9 @@ func (s *simulation) call(l *lane) {
 	s.clock += time.Duration(s.rnd.IntN(4)) * time.Second
 	o := model.Operation{ID: len(s.h.Operations) + 1, Worker: l.worker, Handle: l.handle, Call: s.tick()}
 	o.Kind = s.kinds[s.rnd.IntN(len(s.kinds))]
+	if s.pruneEvery > 0 && o.ID%s.pruneEvery == 0 {
+		o.Kind = model.Prune
+	}
 	r := &running{id: o.ID, fate: s.fate()}
 	r.applies = r.fate != requestLost && r.fate != kept && (r.fate != neverReturns || s.chance(2))
 	if r.fate > unseen {
@@ -250,9 +258,9 @@ func (s *simulation) invoke(o *model.Operation, r *running) {
 
 // someClaim is mostly a recent claim of the key, sometimes an old one or none.
 func (s *simulation) someClaim(key model.Key) int {
-	for back := len(s.claims) - 1; back >= 0; back-- {
-		if id := s.claims[back]; s.h.Operations[id-1].Key == key && !s.chance(4) {
-			return id
+	for back := len(s.claims[key]) - 1; back >= 0; back-- {
+		if !s.chance(4) {
+			return s.claims[key][back]
 		}
 	}
 	return 0

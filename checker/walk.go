@@ -92,6 +92,8 @@ func newRemovals(prunes []*model.Event) *removals {
 	return &removals{prunes, make([]bounds, len(prunes))}
 }
 
+func (r *removals) clone() *removals { return &removals{r.prunes, slices.Clone(r.of)} }
+
 func (r *removals) bounds(p *model.Event) *bounds {
 	i, _ := slices.BinarySearchFunc(r.prunes, p.ID, func(q *model.Event, id int) int { return q.ID - id })
 	return &r.of[i]

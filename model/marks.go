@@ -23,6 +23,12 @@ const (
 	ReplyLost                              // a reply was lost after the store had done the work
 	AskedAgain                             // an owner whose reply was lost asked again with its nonce
 	EffectCommitted                        // an effect was committed with DONE
+	ReleasedTaken                          // a claim that was given back was claimed again
+	ReleasedHeld                           // a claim that was given back was refused until it was visible
+	Extended                               // an owner prolonged its lease
+	DeadMet                                // a redelivery met a dead letter
+	Replayed                               // a dead letter was opened again
+	ResultTold                             // a redelivery brought a kept result back
 	marksEnd
 )
 
@@ -31,7 +37,9 @@ var markNames = [...]string{
 	"refused just before the lease's end", "redelivery met DONE", "stale claim presented",
 	"stale claim presented after a forgetting", "owner completed late", "completion repeated", "prune removed",
 	"prune spared a young record", "prune spared a claim", "claimed again after a forgetting",
-	"reply lost after the store did the work", "asked again after a lost reply", "effect committed with DONE",
+	"reply lost after the store did the work", "asked again after a lost reply", "effect committed with DONE", "released claim taken again",
+	"released claim refused until visible", "lease extended", "redelivery met DEAD", "dead letter opened again",
+	"kept result told to a redelivery",
 }
 
 // Names lists the marks of the set in words.
@@ -59,6 +67,10 @@ func (r *Rules) Reached(s KeyState, e *Event) Marks {
 		m |= r.reachedByBegin(s, e)
 	case CompleteClaim, CommitEffect, CompleteResult, Release, Extend, Bury:
 		m |= r.reachedByClaim(s, e)
+	case Replay:
+		if s.State == Dead && e.Answer.Outcome == OK {
+			m |= Replayed
+		}
 	case Complete:
 		if s.State == Processing && s.Handle == e.Handle && r.reached(r.now(e), s.lease) == yes {
 			m |= LateCompletion
@@ -82,8 +94,16 @@ func (r *Rules) Reached(s KeyState, e *Event) Marks {
 func (r *Rules) reachedByBegin(s KeyState, e *Event) Marks {
 	now := r.now(e)
 	switch {
+	case s.State == Done && e.Answer.Outcome == OK && s.HasResult:
+		return DoneMet | ResultTold
 	case s.State == Done && e.Answer.Outcome == OK:
 		return DoneMet
+	case s.State == Dead && e.Answer.Outcome == OK:
+		return DeadMet
+	case s.Released && e.Granted():
+		return ReleasedTaken
+	case s.Released && e.Answer.Outcome == OK:
+		return ReleasedHeld
 	case s.forgot && e.Granted():
 		return ClaimedAgain
 	case s.State != Processing || e.Answer.Outcome != OK:
@@ -109,6 +129,8 @@ func (r *Rules) reachedByClaim(s KeyState, e *Event) Marks {
 		return CompletionRepeated
 	case mine && s.State == Processing && r.reached(r.now(e), s.lease) == yes:
 		return LateCompletion
+	case mine && e.Kind == Extend && e.Answer.Outcome == OK:
+		return Extended
 	case mine:
 		return 0
 	case s.State == Absent || e.Presented < s.Born:

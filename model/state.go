@@ -96,6 +96,9 @@ func (r *Rules) Excusing(id InvariantID) *Rules {
 	return &wider
 }
 
+// Excuses reports whether a promise is waived, or excused for a trial.
+func (r *Rules) Excuses(id InvariantID) bool { return r.excuses(id) }
+
 func (r *Rules) excuses(id InvariantID) bool { return r.excused != 0 && r.excused&id.bit() != 0 }
 
 func (id InvariantID) bit() uint32 {

@@ -13,6 +13,10 @@ type capabilities struct {
 	fencer     model.Fencer
 	committer  model.EffectCommitter
 	reader     model.Reader
+	releaser   model.Releaser
+	extender   model.Extender
+	buryer     model.DeadLetterer
+	keeper     model.ResultKeeper
 }
 
 func find(s model.Store) capabilities {
@@ -21,6 +25,10 @@ func find(s model.Store) capabilities {
 	c.fencer, _ = s.(model.Fencer)
 	c.committer, _ = s.(model.EffectCommitter)
 	c.reader, _ = s.(model.Reader)
+	c.releaser, _ = s.(model.Releaser)
+	c.extender, _ = s.(model.Extender)
+	c.buryer, _ = s.(model.DeadLetterer)
+	c.keeper, _ = s.(model.ResultKeeper)
 	return c
 }
 
@@ -30,6 +38,8 @@ func (c capabilities) kinds() []model.Kind {
 	for kind, has := range map[model.Kind]bool{
 		model.BeginAs: c.rebeginner != nil, model.CompleteClaim: c.fencer != nil,
 		model.CommitEffect: c.committer != nil, model.Lookup: c.reader != nil,
+		model.Release: c.releaser != nil, model.Extend: c.extender != nil,
+		model.Bury: c.buryer != nil, model.Replay: c.buryer != nil, model.CompleteResult: c.keeper != nil,
 	} {
 		if has {
 			found = append(found, kind)
@@ -43,5 +53,6 @@ func (c capabilities) kinds() []model.Kind {
 func optional() map[model.Kind]string {
 	return map[model.Kind]string{
 		model.BeginAs: "Rebeginner", model.CompleteClaim: "Fencer", model.CommitEffect: "EffectCommitter", model.Lookup: "Reader",
+		model.Release: "Releaser", model.Extend: "Extender", model.Bury: "DeadLetterer", model.CompleteResult: "ResultKeeper",
 	}
 }

@@ -13,6 +13,7 @@ import (
 type surface struct {
 	contract                           model.Contract // with defaults
 	rebegins, fences, commits, looksUp bool
+	releases, extends, buries, keeps   bool
 	wire                               bool // there is a wire to lose a reply on
 }
 
@@ -21,6 +22,7 @@ func newSurface(h *Harness, c capabilities) surface {
 		contract: h.Contract.WithDefaults(), wire: h.Upstream != "",
 		rebegins: c.rebeginner != nil, fences: c.fencer != nil,
 		commits: c.committer != nil && h.Effects != nil, looksUp: c.reader != nil,
+		releases: c.releaser != nil, extends: c.extender != nil, buries: c.buryer != nil, keeps: c.keeper != nil,
 	}
 }
 
@@ -93,6 +95,10 @@ const (
 	moveCrash
 	moveSkew
 	moveCancel
+	moveRelease
+	moveExtend
+	moveBury
+	moveReplay
 )
 
 // weighted is the mix of moves. rapid favours the front of a list a little: what everything else builds on stands
@@ -105,7 +111,7 @@ func weighted() []move {
 	}{
 		{moveBegin, 8}, {moveFinish, 7}, {moveTakeOver, 7}, {movePresent, 7}, {moveForget, 6}, {moveRedeliver, 5},
 		{moveLoseBegin, 3}, {moveLoseFinish, 3}, {movePrune, 3}, {moveClock, 3}, {moveLookup, 3}, {moveCrash, 2},
-		{moveSkew, 1}, {moveCancel, 1},
+		{moveRelease, 2}, {moveExtend, 2}, {moveBury, 2}, {moveReplay, 1}, {moveSkew, 1}, {moveCancel, 1},
 	} {
 		for range w.weight {
 			all = append(all, w.move)
@@ -175,6 +181,9 @@ func (d *drawing) drawStyle() Verb {
 	}
 	if d.commits {
 		styles = append(styles, model.CommitEffect, model.CommitEffect)
+	}
+	if d.keeps {
+		styles = append(styles, model.CompleteResult)
 	}
 	styles = append(styles, model.Complete)
 	return styles[d.pick(len(styles))]

@@ -173,7 +173,7 @@ func (x *execution) call(ctx context.Context, s *Step) error {
 	o.Call = x.tick()
 	o.CalledAt = x.serverTime()
 	x.enter(&o)
-	err = x.ask(callCtx, h, &o)
+	err = x.ask(callCtx, s, h, &o)
 	if !x.leave() {
 		return errGivenUp
 	}
@@ -220,6 +220,22 @@ func (x *execution) invoke(s *Step, h *handle, o *model.Operation) bool {
 		o.Now, o.Claim = now, x.claim(s)
 		o.Effect = model.Effect{ID: fmt.Sprintf("e%d %s", o.ID, o.Key.ID), Account: "account", Amount: s.Effect}
 		return h.committer != nil && o.Claim > 0
+	case model.CompleteResult:
+		o.Now, o.Claim, o.Result = now, x.claim(s), string(s.Result.bytes())
+		return h.keeper != nil && o.Claim > 0
+	case model.Release:
+		o.Now, o.Claim, o.Reason = now, x.claim(s), fmt.Sprintf("reason %d", o.ID)
+		o.VisibleAt = model.InstantOf(x.now(s.Worker).Add(s.By))
+		return h.releaser != nil && o.Claim > 0
+	case model.Extend:
+		o.Now, o.Claim, o.Lease = now, x.claim(s), s.Lease
+		return h.extender != nil && o.Claim > 0
+	case model.Bury:
+		o.Now, o.Claim, o.Reason = now, x.claim(s), fmt.Sprintf("reason %d", o.ID)
+		return h.buryer != nil && o.Claim > 0
+	case model.Replay:
+		o.Now = now
+		return h.buryer != nil
 	case model.Prune:
 		o.Before = model.InstantOf(x.now(s.Worker).Add(s.By))
 	case model.Lookup:
@@ -231,7 +247,7 @@ func (x *execution) invoke(s *Step, h *handle, o *model.Operation) bool {
 }
 
 // ask makes the call. What the store says is data; a store that panics is left to panic.
-func (x *execution) ask(ctx context.Context, h *handle, o *model.Operation) (err error) {
+func (x *execution) ask(ctx context.Context, s *Step, h *handle, o *model.Operation) (err error) {
 	var record model.Record
 	told := model.Answer{}
 	consumer, id, now := o.Key.Consumer, o.Key.ID, o.Now.Time().In(x.workers[o.Worker-1].zone)
@@ -246,6 +262,16 @@ func (x *execution) ask(ctx context.Context, h *handle, o *model.Operation) (err
 		err = h.fencer.CompleteClaim(ctx, consumer, id, x.record(o.Claim), now)
 	case model.CommitEffect:
 		err = h.committer.CommitEffect(ctx, consumer, id, x.record(o.Claim), now, o.Effect)
+	case model.CompleteResult:
+		err = h.keeper.CompleteResult(ctx, consumer, id, x.record(o.Claim), now, s.Result.bytes())
+	case model.Release:
+		err = h.releaser.Release(ctx, consumer, id, x.record(o.Claim), now, o.VisibleAt.Time().In(now.Location()), o.Reason)
+	case model.Extend:
+		record, err = h.extender.Extend(ctx, consumer, id, x.record(o.Claim), now, o.Lease)
+	case model.Bury:
+		err = h.buryer.Bury(ctx, consumer, id, x.record(o.Claim), now, o.Reason)
+	case model.Replay:
+		err = h.buryer.Replay(ctx, consumer, id, now)
 	case model.Prune:
 		told.Count, err = h.store.Prune(ctx, o.Before.Time().In(x.workers[o.Worker-1].zone))
 	case model.Lookup:

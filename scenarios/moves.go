@@ -53,6 +53,14 @@ func (d *drawing) move(m move, w, k int) {
 	case moveSkew:
 		d.skew[w-1] = [...]time.Duration{0, time.Second, -time.Second, time.Hour, -time.Hour}[d.pick(5)]
 		d.add(Step{Worker: w, Verb: SkewStep, By: d.skew[w-1]})
+	case moveRelease:
+		d.release(w, k)
+	case moveExtend:
+		d.extend(w, k)
+	case moveBury:
+		d.bury(w, k)
+	case moveReplay:
+		d.replay(w, k)
 	case moveCancel:
 		d.add(Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Cancelled: true})
 	}
@@ -134,8 +142,11 @@ func (d *drawing) complete(w, k int, which Which, r Reply) {
 	if step.Verb != model.Complete {
 		step.Claim = which
 	}
-	if step.Verb == model.CommitEffect {
+	switch step.Verb {
+	case model.CommitEffect:
 		step.Effect = int64(1 + len(d.p.Steps))
+	case model.CompleteResult:
+		step.Result = [...]Bytes{ZeroBytes, NilBytes, EmptyBytes, NullBytes, InvalidBytes, ManyBytes}[d.pick(6)]
 	}
 	d.add(step)
 }
@@ -154,7 +165,19 @@ func (d *drawing) present(k int) {
 	if s.claims[w-1] < 2 {
 		which = Latest
 	}
-	d.complete(w, k, which, Seen)
+	switch step := (Step{Worker: w, Key: k + 1, Claim: which}); {
+	case d.releases && d.one(6):
+		step.Verb = model.Release
+		d.add(step)
+	case d.extends && d.one(6):
+		step.Verb, step.Lease = model.Extend, d.drawLease()
+		d.add(step)
+	case d.buries && d.one(6):
+		step.Verb = model.Bury
+		d.add(step)
+	default:
+		d.complete(w, k, which, Seen)
+	}
 }
 
 // clockTo moves the time to an edge: exactly there, one unit before or behind, or somewhere off the unit.

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"strings"
 	"time"
 
 	"github.com/effectonce/effectonce/model"
@@ -35,6 +36,40 @@ const (
 	Lost   Reply = "lost"   // lost on the wire: the server did it, the client gets the end of its connection
 )
 
+// Bytes names a result worth keeping: some stores take one of them for another.
+type Bytes string
+
+// The results.
+const (
+	NilBytes     Bytes = ""
+	EmptyBytes   Bytes = "empty"
+	ZeroBytes    Bytes = "zero"
+	NullBytes    Bytes = "null"
+	InvalidBytes Bytes = "invalid" // no UTF-8, and a NUL
+	ManyBytes    Bytes = "many"    // 64 KiB
+)
+
+// bytes is the result itself.
+func (b Bytes) bytes() []byte {
+	switch b {
+	case NilBytes:
+		return nil
+	case EmptyBytes:
+		return []byte{}
+	case ZeroBytes:
+		return []byte("0")
+	case NullBytes:
+		return []byte("null")
+	case InvalidBytes:
+		return []byte("\xff\x00\xfe")
+	case ManyBytes:
+		return []byte(strings.Repeat("many\n", manyBytes/len("many\n")))
+	}
+	panic("scenarios: no such result: " + string(b))
+}
+
+const manyBytes = 64 << 10
+
 // Which claim a fenced call presents, of those that its worker learned for the key.
 type Which string
 
@@ -51,11 +86,13 @@ type Step struct {
 	Verb   Verb
 	Key    int // from 1; 0: none
 	Lease  time.Duration
-	// By is how far the clock moves, how far a worker's clock is off, how far Prune's cut-off lies from now.
+	// By is how far the clock moves, how far a worker's clock is off, how far Prune's cut-off or the instant at which
+	// a released message is visible lies from now.
 	By     time.Duration
 	Nonce  int // from 1, of BeginAs: equal numbers are equal nonces; 0: none
 	Claim  Which
 	Effect int64 // the amount that CommitEffect writes
+	Result Bytes // what CompleteResult keeps
 	Reply  Reply
 	// Request is which of the call's requests loses its reply on the wire, from 1.
 	Request int

@@ -63,6 +63,7 @@ func stepFields(s *Step) []stepField {
 		durationField("lease", &s.Lease), durationField("by", &s.By), numberField("nonce", &s.Nonce),
 		textField("claim", (*string)(&s.Claim), string(Previous), string(First)),
 		amountField("amount", &s.Effect),
+		textField("result", (*string)(&s.Result), string(EmptyBytes), string(ZeroBytes), string(NullBytes), string(InvalidBytes), string(ManyBytes)),
 		textField("reply", (*string)(&s.Reply), string(Unseen), string(Lost)), numberField("request", &s.Request),
 		{"context", func() string {
 			if s.Cancelled {

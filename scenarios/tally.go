@@ -100,6 +100,18 @@ func (s surface) required() []string {
 	if s.rebegins {
 		marks |= model.AskedAgain
 	}
+	if s.releases {
+		marks |= model.ReleasedTaken | model.ReleasedHeld
+	}
+	if s.extends {
+		marks |= model.Extended
+	}
+	if s.buries {
+		marks |= model.DeadMet | model.Replayed
+	}
+	if s.keeps {
+		marks |= model.ResultTold
+	}
 	names := marks.Names()
 	if s.wire {
 		names = append(names, lostOnTheWire)

@@ -41,11 +41,10 @@ func (s *Store) Complete(_ context.Context, consumer, messageID string, now time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := key{consumer, messageID}
-	r, known := s.records[k]
-	if !known {
+	if _, known := s.records[k]; !known {
 		return errors.New("dedup: unknown message")
 	}
-	s.records[k] = Record{"DONE", r.Attempts, time.Time{}, now}
+	s.records[k] = Record{"DONE", s.records[k].Attempts, time.Time{}, now}
 	return nil
 }
 
