@@ -111,7 +111,11 @@ func (r *reducer) maybe(ctx context.Context, p *Plan) bool {
 
 func (r *reducer) asGood(f *failing) bool {
 	is, was := f.judgement.Reason.Invariant, r.best.judgement.Reason.Invariant
-	return is == was || len(f.plan.Steps) < len(r.best.plan.Steps) && checker.Wider(is, was)
+	if is == was {
+		return true
+	}
+	// TypedAnswers is the reason when no other is: any other says more.
+	return len(f.plan.Steps) < len(r.best.plan.Steps) && (checker.Wider(is, was) || was == model.TypedAnswers)
 }
 
 // run runs a plan in a fresh namespace; nil if it did not violate.

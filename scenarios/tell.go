@@ -117,3 +117,13 @@ func orNone(words []string) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// folder makes a test's name fit for a path.
+func folder(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+}

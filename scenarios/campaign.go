@@ -1,0 +1,144 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectonce/effectonce/checker"
+	"github.com/effectonce/effectonce/model"
+)
+
+// campaign is one run of many plans.
+type campaign struct {
+	h       *Harness
+	c       *config
+	names   *namespaces
+	found   capabilities
+	planner *planner
+	expired []model.Waiver
+	until   time.Time
+}
+
+// run runs plans on several lanes until there were enough, the budget is spent, or one went wrong. Of several that
+// went wrong the first drawn counts.
+func (g *campaign) run(ctx context.Context) (*tally, error) {
+	lanes, plans := g.width()
+	var next atomic.Int64
+	var stop atomic.Bool
+	total := newTally()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var failed error
+	for range lanes {
+		wg.Go(func() {
+			l := &lane{h: g.h, names: g.names}
+			own := newTally()
+			err := g.runLane(ctx, l, own, &next, &stop, plans)
+			err = errors.Join(err, l.end(context.WithoutCancel(ctx)))
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			total.add(own)
+		})
+	}
+	wg.Wait()
+	if total.bad != nil {
+		return total, nil // what a store did wrong is told even if the run was cut short
+	}
+	return total, failed
+}
+
+func (g *campaign) width() (lanes, plans int) {
+	lanes, plans = runtime.GOMAXPROCS(0), plansInProcess
+	if g.h.Upstream != "" {
+		lanes, plans = lanesOnTheWire, plansOnTheWire
+	}
+	if g.h.Contract.SharedNamespace {
+		lanes = 1
+	}
+	if g.c.plans > 0 {
+		plans = g.c.plans
+	}
+	if g.c.short {
+		plans = max(1, plans/shortShare)
+	}
+	return min(lanes, plans), plans
+}
+
+func (g *campaign) runLane(ctx context.Context, l *lane, t *tally, next *atomic.Int64, stop *atomic.Bool, plans int) error {
+	judge := &checker.Judge{}
+	for !stop.Load() && time.Now().Before(g.until) {
+		i := int(next.Add(1)) - 1
+		if i >= plans {
+			return nil
+		}
+		plan := g.planner.plan(g.c.seed, stepped, i)
+		r, err := l.run(ctx, plan)
+		if err != nil {
+			stop.Store(true)
+			return err
+		}
+		r.history.Seed = g.c.seed
+		judge.Porcupine = i%porcupineOneIn == 0
+		j := judge.Judge(r.history)
+		t.count(plan, r.history, &j)
+		if j.Verdict != checker.Pass {
+			l.dirty = true
+			t.bad = &failing{number: i, plan: plan, ran: r, judgement: j}
+			stop.Store(true)
+			return nil
+		}
+	}
+	return nil
+}
+
+// report turns what was counted into a report, after reducing what went wrong.
+func (g *campaign) report(ctx context.Context, t *tally) (checker.Report, error) {
+	if t.bad == nil {
+		return t.report(g), nil
+	}
+	l := &lane{h: g.h, names: g.names}
+	r := &reducer{lane: l, until: time.Now().Add(reduceBudget)}
+	bad := t.bad
+	if bad.judgement.Verdict == checker.Violated {
+		bad = r.reduce(ctx, bad)
+	}
+	report := t.reportOf(g, bad)
+	if bad.judgement.Verdict == checker.Violated {
+		report.Replay = r.again(ctx, bad)
+	}
+	return report, l.end(context.WithoutCancel(ctx))
+}
+
+// replay runs one given plan several times.
+func (g *campaign) replay(ctx context.Context) (checker.Report, error) {
+	text, err := g.c.planText()
+	if err != nil {
+		return checker.Report{}, err
+	}
+	plan, err := ParsePlan(text)
+	if err != nil {
+		return checker.Report{}, err
+	}
+	l := &lane{h: g.h, names: g.names}
+	ran, err := l.run(ctx, plan)
+	if err != nil {
+		return checker.Report{}, errors.Join(err, l.end(context.WithoutCancel(ctx)))
+	}
+	judge := &checker.Judge{Porcupine: true}
+	j := judge.Judge(ran.history)
+	t := newTally()
+	t.count(plan, ran.history, &j)
+	bad := &failing{plan: plan, ran: ran, judgement: j}
+	report := t.reportOf(g, bad)
+	report.Missed = nil // one plan owes no marks
+	if j.Verdict == checker.Violated {
+		r := &reducer{lane: l, until: time.Now().Add(reduceBudget)}
+		report.Replay = r.again(ctx, bad)
+	}
+	return report, l.end(context.WithoutCancel(ctx))
+}
