@@ -150,7 +150,6 @@ func TestTwoKeysAreNeverOne(t *testing.T) {
 }
 
 func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
-	var never time.Time
 	eachStore(t, func(t *testing.T, open func(*testing.T) shipped) {
 		s, ctx := open(t), t.Context()
 		st, claim := s.store, key{t, s}.claimed(0, 1)
@@ -168,7 +167,19 @@ func TestBadInputIsRefusedAndChangesNothing(t *testing.T) {
 			"consumer is":             st.CompleteClaim(ctx, "", "m-1", claim, at(1)),
 			"message id is":           st.CommitEffect(ctx, "billing", "", claim, at(1), model.Effect{ID: "e"}),
 			"zero":                    st.CommitEffect(ctx, "billing", "m-1", claim, never, model.Effect{ID: "e"}),
+			"complete result: now":    st.CompleteResult(ctx, "billing", "m-1", claim, never, nil),
+			"release: now":            st.Release(ctx, "billing", "m-1", claim, never, at(1), "r"),
+			"release: the consumer":   st.Release(ctx, "", "m-1", claim, at(1), at(1), "r"),
+			"bury: now":               st.Bury(ctx, "billing", "m-1", claim, never, "r"),
+			"bury: the message":       st.Bury(ctx, "billing", "", claim, at(1), "r"),
+			"replay: now":             st.Replay(ctx, "billing", "m-1", never),
+			"replay: the message":     st.Replay(ctx, "billing", "", at(1)),
 		}
+		for names, lease := range map[string]time.Duration{"extend: the lease": 0, "extend: the": -lease} {
+			_, err := st.Extend(ctx, "billing", "m-1", claim, at(1), lease)
+			cases[names] = err
+		}
+		_, cases["extend: now"] = st.Extend(ctx, "billing", "m-1", claim, never, lease)
 		_, _, err := st.BeginAs(ctx, "c", "m", "", at(0), lease)
 		cases["nonce"] = err
 		_, _, err = st.Lookup(ctx, "", "m")
@@ -202,9 +213,14 @@ func TestAContextThatIsOverChangesNothingAndSaysSo(t *testing.T) {
 		cancel()
 		_, _, begin := s.store.Begin(over, "c", "m", at(0), lease)
 		_, prune := s.store.Prune(over, at(1000))
+		_, extend := s.store.Extend(over, "billing", "m-1", claim, at(1), lease)
 		_, _, lookup := s.store.Lookup(over, "billing", "m-1")
 		for _, err := range []error{
-			begin, prune, lookup,
+			begin, prune, lookup, extend,
+			s.store.CompleteResult(over, "billing", "m-1", claim, at(1), nil),
+			s.store.Release(over, "billing", "m-1", claim, at(1), at(1), ""),
+			s.store.Bury(over, "billing", "m-1", claim, at(1), ""),
+			s.store.Replay(over, "billing", "m-1", at(1)),
 			s.store.Complete(over, "billing", "m-1", at(1)),
 			s.store.CompleteClaim(over, "billing", "m-1", claim, at(1)),
 			s.store.CommitEffect(over, "billing", "m-1", claim, at(1), model.Effect{ID: "e"}),

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type full interface {
 	model.Rebeginner
 	model.Fencer
 	model.EffectCommitter
+	model.ResultKeeper
+	model.Releaser
+	model.Extender
+	model.DeadLetterer
 	model.Reader
 }
 
@@ -66,7 +71,10 @@ func eachStore(t *testing.T, test func(*testing.T, func(*testing.T) shipped)) {
 	})
 }
 
-var epoch = time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
+var (
+	epoch = time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
+	never time.Time
+)
 
 // at is the instant that lies so many seconds into a row.
 func at(s int) time.Time { return epoch.Add(time.Duration(s) * time.Second) }
@@ -178,6 +186,7 @@ func (k key) answers(call string, got, want error) {
 func (k key) same(call string, got, want model.Record) {
 	k.t.Helper()
 	if got.State != want.State || got.Attempts != want.Attempts || got.Token != want.Token ||
+		got.Reason != want.Reason || !bytes.Equal(got.Result, want.Result) || (got.Result == nil) != (want.Result == nil) ||
 		!got.LeaseUntil.Equal(want.LeaseUntil) || !got.UpdatedAt.Equal(want.UpdatedAt) {
 		k.t.Errorf("%s answers\n %+v, want\n %+v", call, got, want)
 	}
@@ -317,7 +326,7 @@ var transitions = []struct {
 
 func TestTransitionTable(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func(*testing.T) shipped) {
-		for _, row := range transitions {
+		for _, row := range append(transitions, claimTransitions...) {
 			t.Run(row.name, func(t *testing.T) { row.run(key{t, open(t)}) })
 		}
 	})

@@ -76,12 +76,13 @@ func (r *Reason) show(b *strings.Builder, h *model.History) {
 	}
 	v := view{h: h, keys: manyKeys(shown), moments: manyAtOnce(shown)}
 	b.WriteByte('\n')
-	lines := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.StripEscape)
+	var table strings.Builder
+	lines := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	faults := map[int]bool{}
 	for _, o := range shown {
 		if o.Fault > 0 && !faults[o.Fault] {
 			faults[o.Fault] = true
-			fmt.Fprintf(lines, "   \t%s\n", v.fault(&h.Faults[o.Fault-1]))
+			fmt.Fprint(lines, v.fault(&h.Faults[o.Fault-1]))
 		}
 		arrow := ""
 		if o.ID == r.Guilty {
@@ -90,6 +91,9 @@ func (r *Reason) show(b *strings.Builder, h *model.History) {
 		fmt.Fprintf(lines, "   #%d\tw%d\t%s\t%s\t%s%s\n", o.ID, o.Worker, v.invocation(o), answered(h, o), v.when(o), arrow)
 	}
 	lines.Flush()
+	for line := range strings.Lines(table.String()) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 	if found := r.effects(h, shown); found != "" {
 		fmt.Fprintf(b, "   effects found: %s\n", found)
 	}
@@ -145,15 +149,14 @@ func manyAtOnce(shown []*model.Operation) bool {
 }
 
 func (v *view) fault(f *model.Fault) string {
-	whom := "every worker"
+	whom, until := "every worker", "on"
 	if f.Worker > 0 {
 		whom = fmt.Sprintf("w%d", f.Worker)
 	}
-	until := "it never healed"
 	if f.To != 0 {
-		until = fmt.Sprintf("until moment %d", f.To)
+		until = fmt.Sprintf("to %d", f.To)
 	}
-	return fmt.Sprintf("fault %d, %s, on %s, from moment %d, %s", f.ID, plain(quote(f.Name)), whom, f.From, until)
+	return fmt.Sprintf("   \t\tfault %d: %s, %s\t\tfrom moment %d %s\n", f.ID, plain(quote(f.Name)), whom, f.From, until)
 }
 
 // invocation is what was asked, short.
@@ -214,7 +217,10 @@ func (v *view) when(o *model.Operation) string {
 
 // answered is what came back, short.
 func answered(h *model.History, o *model.Operation) string {
-	answer := strings.TrimPrefix(h.PrintAnswer(o), "ok ")
+	answer := h.PrintAnswer(o)
+	if o.Kind != model.Complete && (!o.Kind.Fenced() || o.Kind == model.Extend) { // there is more to an answer than ok
+		answer = strings.TrimPrefix(answer, "ok ")
+	}
 	return plain(strings.Replace(answer, ` state="PROCESSING"`, "", 1))
 }
 

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce/model"
@@ -48,6 +47,7 @@ type group struct {
 type finding struct {
 	key    model.Key // the zero key, for a count
 	guilty *model.Event
+	moment int64 // at which the history, so far explained, was explained no more
 	before model.Possible
 	why    string
 }
@@ -159,9 +159,9 @@ func (j *Judge) explain(rules *model.Rules, out *Judgement) (found *finding, lim
 	return earlier(found, removed.wrongCount(rules)), limit
 }
 
-// earlier is the finding to report of two: whose guilty answer came first.
+// earlier is the finding to report of two: the one that came first.
 func earlier(f, g *finding) *finding {
-	if f == nil || g != nil && end(g.guilty) < end(f.guilty) {
+	if f == nil || g != nil && g.moment < f.moment {
 		return g
 	}
 	return f
@@ -204,22 +204,32 @@ func (out *Judgement) count(h *model.History, events []model.Event, keys int) {
 	}
 }
 
-// cut is a history as it stood at one moment: what had not ended by then is open, and its answer unknown. What
-// explains the whole explains every cut of it.
+// cut is a history as it stood at one moment: what had not been answered by then is pending, and what had not been
+// closed is open. What explains the whole explains every cut of it.
 func cut(events []*model.Event, moment int64) []*model.Event {
 	kept := make([]*model.Event, 0, len(events))
 	for _, e := range events {
-		switch {
-		case e.Call > moment:
-			return kept
-		case end(e) > moment && e.End() != 0:
+		if e.Call > moment {
+			break
+		}
+		if e.Return > moment || e.Closed > moment {
 			o := *e.Operation
-			o.Return, o.Closed, o.Answer, o.Applied, o.Unseen = 0, 0, model.Answer{}, false, false
+			if o.Closed = 0; o.Return > moment {
+				o.Return, o.Answer, o.Applied, o.Unseen = 0, model.Answer{}, false, false
+			}
 			open := *e
 			open.Operation = &o
 			e = &open
 		}
 		kept = append(kept, e)
 	}
-	return slices.Clip(kept)
+	return kept
+}
+
+// told is when an operation's answer came, or its silence was final.
+func told(e *model.Event) int64 {
+	if e.Return != 0 {
+		return e.Return
+	}
+	return end(e)
 }

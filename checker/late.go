@@ -17,7 +17,7 @@ func late(rules *model.Rules, events []model.Event) *model.Event {
 }
 
 func lateReason(h *model.History, e *model.Event, events []model.Event) *Reason {
-	found := &finding{key: e.Key, guilty: e}
+	found := &finding{key: e.Key, guilty: e, moment: told(e)}
 	r := newReason(model.EveryCallReturns, found)
 	r.Sentence = fmt.Sprintf("#%d %s by w%d had not returned when its bound was over", e.ID, e.Kind, e.Worker)
 	r.Wrong = wrong(r.Invariant, found)

@@ -32,11 +32,15 @@ func newBudget(timeout time.Duration) budget {
 
 func (b *budget) next() time.Duration { return max(min(b.key, b.left), min(b.key, briefly)) }
 
-// placed is one operation as porcupine places it. optional marks the further times that one Prune may meet a
-// record: see [model.Rules.StepOptional].
+// placed is one operation as porcupine places it.
 type placed struct {
 	*model.Event
+	// optional operations need not have happened: those of unknown outcome, and the further times that one Prune may
+	// meet a record. They are placed only where they change something, and all the rest at the end, where it is too
+	// late: a search that tried "it did nothing" at every place would not come to an end.
 	optional bool
+	// times counts the further times of one Prune, from 1.
+	times int
 }
 
 // explanation is an order of operations, last first, and the states that it leaves.
@@ -44,8 +48,11 @@ type explanation struct {
 	states model.Possible
 	hash   uint64
 	last   placed
+	idle   bool // the last one did not happen
 	before *explanation
 	length int
+	needed int   // how many of the operations are not optional
+	called int64 // the latest call among the operations
 }
 
 // search is one run of porcupine. It remembers the longest explanation, which porcupine itself tells only at many
@@ -53,10 +60,11 @@ type explanation struct {
 type search struct {
 	rules   *model.Rules
 	seed    maphash.Seed
+	needed  int
 	longest *explanation
 
 	suspect   *model.Event
-	refusedAt int // the length of the explanations that refusedIn belongs to
+	refusedAt int // what was needed of the explanations that refusedIn belongs to
 	refusedIn model.Possible
 }
 
@@ -69,59 +77,104 @@ func (s *search) run(events []*model.Event, timeout time.Duration) porcupine.Che
 	s.seed = maphash.MakeSeed()
 	return porcupine.CheckOperationsTimeout(porcupine.Model{
 		Init:  func() any { return start },
-		Step:  func(state, input, _ any) (bool, any) { return s.step(state.(*explanation), input.(placed)) },
+		Step:  func(state, input, _ any) (bool, any) { return s.step(state.(*explanation), input.(*placed)) },
 		Equal: func(a, b any) bool { return a.(*explanation).states.Equal(b.(*explanation).states) },
 		Hash:  func(state any) uint64 { return state.(*explanation).hash },
-	}, place(events), timeout)
+	}, s.place(events), timeout)
 }
 
-func place(events []*model.Event) []porcupine.Operation {
+func (s *search) place(events []*model.Event) []porcupine.Operation {
 	operations := make([]porcupine.Operation, 0, len(events))
-	for _, e := range events {
-		add := func(optional bool) {
-			operations = append(operations, porcupine.Operation{
-				ClientId: e.Worker, Input: placed{e, optional}, Call: e.Call, Return: end(e),
-			})
+	add := func(in placed) {
+		o := porcupine.Operation{ClientId: in.Worker, Input: &in, Call: in.Call, Return: end(in.Event)}
+		if in.optional {
+			o.Return = math.MaxInt64
+		} else {
+			s.needed++
 		}
-		add(false)
+		operations = append(operations, o)
+	}
+	for _, e := range events {
+		add(placed{Event: e, optional: optional(e)})
 		if e.Kind == model.Prune {
-			for range besides(events, e) {
-				add(true)
+			for i := range besides(events, e) {
+				add(placed{e, true, i + 1})
 			}
 		}
 	}
 	return operations
 }
 
-func (s *search) step(now *explanation, in placed) (bool, any) {
-	var next model.Possible
-	if in.optional {
-		next = now.states.NextOptional(s.rules, in.Event)
-	} else {
-		next = now.states.Next(s.rules, in.Event)
+// optional: nothing says that it took effect.
+func optional(e *model.Event) bool {
+	lost := e.Return == 0 || e.Answer.Outcome == model.Unknown && e.Fault != 0
+	return lost && !e.Applied && e.Rows <= 0
+}
+
+func (s *search) step(now *explanation, in *placed) (bool, any) {
+	next := explanation{last: *in, before: now, length: now.length + 1, needed: now.needed, called: max(now.called, in.Call)}
+	switch {
+	case !in.optional:
+		next.states = now.states.Next(s.rules, in.Event)
+		next.needed++
+	case now.needed == s.needed:
+		next.states, next.hash, next.idle = now.states, now.hash, true
+		next.called = now.called
+	case now.called <= end(in.Event) && (in.times < 2 || now.contains(in.ID, in.times-1)):
+		next.states = s.happens(now.states, in)
 	}
-	if len(next) == 0 {
+	if len(next.states) == 0 {
 		if in.Event == s.suspect {
 			s.refused(now)
 		}
 		return false, now
 	}
-	longer := &explanation{states: next, last: in, before: now, length: now.length + 1}
-	for i := range next { // a sum, since the order of the states does not matter
-		longer.hash += maphash.Comparable(s.seed, next[i])
+	if !next.idle {
+		for i := range next.states { // a sum, since the order of the states does not matter
+			next.hash += maphash.Comparable(s.seed, next.states[i])
+		}
 	}
-	if longer.length > s.longest.length {
-		s.longest = longer
+	if next.length > s.longest.length {
+		s.longest = &next
 	}
-	return true, longer
+	return true, &next
+}
+
+// happens is what an optional operation makes of the states that it changes.
+func (s *search) happens(states model.Possible, in *placed) model.Possible {
+	var changed model.Possible
+	for i := range states {
+		var next []model.KeyState
+		if in.times > 0 {
+			next = s.rules.StepOptional(nil, states[i], in.Event)
+		} else {
+			next = s.rules.Step(nil, states[i], in.Event)
+		}
+		for _, n := range next {
+			if n != states[i] && !slices.Contains(changed, n) {
+				changed = append(changed, n)
+			}
+		}
+	}
+	return changed
+}
+
+// contains: further times of a Prune are alike, so that they are placed in one order only.
+func (x *explanation) contains(id, times int) bool {
+	for ; x.before != nil; x = x.before {
+		if x.last.ID == id && x.last.times == times {
+			return true
+		}
+	}
+	return false
 }
 
 // refused keeps the states of the longest explanations that the suspect did not fit to.
 func (s *search) refused(by *explanation) {
-	if by.length > s.refusedAt {
-		s.refusedAt, s.refusedIn = by.length, nil
+	if by.needed > s.refusedAt {
+		s.refusedAt, s.refusedIn = by.needed, nil
 	}
-	if by.length == s.refusedAt && len(s.refusedIn) < statesShown {
+	if by.needed == s.refusedAt && len(s.refusedIn) < statesShown {
 		for _, state := range by.states {
 			if !slices.Contains(s.refusedIn, state) {
 				s.refusedIn = append(s.refusedIn, state)
@@ -158,45 +211,48 @@ func (j *Judge) search(s *search, key model.Key, events []*model.Event) (porcupi
 		key, len(events), timeout, j.budget.key)
 }
 
-// order lists an explanation's operations, first to last.
+// order lists what happened in an explanation, first to last.
 func (x *explanation) order() []placed {
-	order := make([]placed, x.length)
-	for ; x.length > 0; x = x.before {
-		order[x.length-1] = x.last
+	var order []placed
+	for ; x.before != nil; x = x.before {
+		if !x.idle {
+			order = append(order, x.last)
+		}
 	}
+	slices.Reverse(order)
 	return order
 }
 
 // firstUnexplained finds the answer to point at: up to any moment before it came, all answers have an explanation.
 func (j *Judge) firstUnexplained(rules *model.Rules, g *group) *finding {
-	var ends []int64
+	var moments []int64
+	of := map[int64]*model.Event{}
 	for _, e := range g.events {
-		if e.End() != 0 {
-			ends = append(ends, e.End())
+		for _, moment := range []int64{told(e), end(e)} {
+			moments = append(moments, moment)
+			of[moment] = e
 		}
 	}
-	slices.Sort(ends)
-	if len(ends) == 0 {
-		ends = append(ends, math.MaxInt64)
-	}
-	low, high := 0, len(ends)-1 // the cut at high has no explanation
+	slices.Sort(moments)
+	low, high := 0, len(moments)-1 // what is cut at high has no explanation
 	for low < high {
 		middle := (low + high) / 2
 		s := search{rules: rules}
-		if result, _ := j.search(&s, g.key, cut(g.events, ends[middle])); result == porcupine.Illegal {
+		if result, _ := j.search(&s, g.key, cut(g.events, moments[middle])); result == porcupine.Illegal {
 			high = middle
 		} else {
 			low = middle + 1
 		}
 	}
-	f := &finding{key: g.key, guilty: g.events[len(g.events)-1]}
-	for _, e := range g.events {
-		if e.End() == ends[high] {
-			f.guilty = e
+	f := &finding{key: g.key, moment: moments[high], guilty: of[moments[high]]}
+	until := cut(g.events, f.moment)
+	s := search{rules: rules}
+	for _, e := range until {
+		if e.ID == f.guilty.ID {
+			s.suspect = e
 		}
 	}
-	s := search{rules: rules, suspect: f.guilty}
-	if result, _ := j.search(&s, g.key, cut(g.events, ends[high])); result != porcupine.Unknown {
+	if result, _ := j.search(&s, g.key, until); result != porcupine.Unknown {
 		f.before = s.refusedIn
 	}
 	return f

@@ -44,27 +44,43 @@ func newReason(id model.InvariantID, found *finding) *Reason {
 // reason names the promise whose breach explains the history. Where no single one does, what came before the first
 // breach may be enough to name it; else the operation that cannot be explained decides.
 func (j *Judge) reason(h *model.History, rules *model.Rules, found *finding) *Reason {
-	j.budget = newBudget(j.Timeout)
+	j.budget.left = j.budget.key
 	id, other := j.broken(rules, found)
 	r := newReason(id, found)
-	r.Sentence, r.Wrong = sentence(h, found, other), wrong(id, found)
+	r.Sentence, r.Wrong = sentence(h, rules, found, other), wrong(id, found)
 	r.Operations = matter(j.events, found, other)
 	return r
 }
 
-func (j *Judge) broken(rules *model.Rules, found *finding) (model.InvariantID, *model.Key) {
-	for _, t := range []*trial{j.trial(rules, found, false), j.trial(rules, found, true)} {
-		for _, id := range reasons() {
-			if id == model.KeysIndependent {
-				if other, ok := t.merged(found); ok {
-					return id, &other
-				}
-			} else if t.explained(rules.Excusing(id), t.doubted) {
-				return id, nil
-			}
+// broken tries each promise on the little that had happened by the first breach, which is cheap, and only then on the
+// whole, which tells more: what does not explain the beginning cannot explain the whole.
+func (j *Judge) broken(rules *model.Rules, found *finding) (id model.InvariantID, other *model.Key) {
+	beginning, whole := j.trial(rules, found, true), j.trial(rules, found, false)
+	for _, next := range reasons() {
+		by, ok := beginning.excuse(next, found)
+		if !ok {
+			continue
+		}
+		if by, ok := whole.excuse(next, found); ok {
+			return next, by
+		}
+		if id == "" {
+			id, other = next, by
 		}
 	}
-	return byAnswer(found), nil
+	if id == "" {
+		id = byAnswer(found)
+	}
+	return id, other
+}
+
+// excuse says whether breaking one promise explains what was judged; for KeysIndependent, with which other key.
+func (t *trial) excuse(id model.InvariantID, found *finding) (*model.Key, bool) {
+	if id != model.KeysIndependent {
+		return nil, t.explained(t.rules.Excusing(id), t.doubted, t.others)
+	}
+	other, ok := t.merged(found)
+	return &other, ok
 }
 
 // trial asks whether wider rules explain what the contract does not. It judges again only the keys in doubt: wider
@@ -82,7 +98,7 @@ type trial struct {
 func (j *Judge) trial(rules *model.Rules, found *finding, upTo bool) *trial {
 	t := &trial{Judge: j, rules: rules, moment: math.MaxInt64}
 	if upTo {
-		t.moment = end(found.guilty)
+		t.moment = found.moment
 	}
 	t.others = newRemovals(cut(j.prunes, t.moment))
 	for i := range j.groups {
@@ -100,8 +116,8 @@ func (j *Judge) trial(rules *model.Rules, found *finding, upTo bool) *trial {
 	return t
 }
 
-func (t *trial) explained(rules *model.Rules, doubted []group) bool {
-	removed := t.others.clone()
+func (t *trial) explained(rules *model.Rules, doubted []group, others *removals) bool {
+	removed := others.clone()
 	for i := range doubted {
 		if f, limit := t.explainKey(rules, &doubted[i], removed, &Judgement{}); f != nil || limit != "" {
 			return false
@@ -129,7 +145,7 @@ func (t *trial) merged(found *finding) (model.Key, bool) {
 			if tried++; tried > mergesAtMost {
 				return model.Key{}, false
 			}
-			if t.explained(t.rules, t.asOne(first, second)) {
+			if t.explained(t.rules, t.asOne(first, second), t.without(second)) {
 				return second.key, true
 			}
 		}
@@ -137,8 +153,19 @@ func (t *trial) merged(found *finding) (model.Key, bool) {
 	return model.Key{}, false
 }
 
-// asOne replaces two of the doubted keys by one that is called as both of them were. The second may have been no
-// doubted one: that its prunes are counted twice then only widens what they may tell.
+// without is what the prunes removed of the keys that are not in doubt, nor this one.
+func (t *trial) without(g *group) *removals {
+	if slices.ContainsFunc(t.doubted, func(d group) bool { return d.key == g.key }) {
+		return t.others
+	}
+	own := newRemovals(t.others.prunes)
+	alone := *g
+	alone.events = cut(g.events, t.moment)
+	t.explainKey(t.rules, &alone, own, &Judgement{})
+	return t.others.minus(own)
+}
+
+// asOne replaces two keys by one that is called as both of them were.
 func (t *trial) asOne(first, second *group) []group {
 	both := group{key: first.key}
 	events := slices.Concat(cut(first.events, t.moment), cut(second.events, t.moment))

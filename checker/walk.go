@@ -21,7 +21,7 @@ func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judge
 		if len(w.next) == 0 {
 			countEffects(g, &out.Effects)
 			removed.maybe(g)
-			return &finding{key: g.key, guilty: e, before: slices.Clone(w.now)}
+			return &finding{key: g.key, guilty: e, moment: told(e), before: slices.Clone(w.now)}
 		}
 		if e.Kind == model.Prune {
 			w.prune(e)
@@ -38,7 +38,7 @@ func (w *walker) along(rules *model.Rules, order []placed, out *Judgement) {
 	w.now = append(w.now[:0], model.KeyState{})
 	var effects generation
 	for _, in := range order {
-		if in.optional {
+		if in.times > 0 {
 			w.now = w.now.NextOptional(rules, in.Event)
 			continue
 		}
@@ -93,6 +93,15 @@ func newRemovals(prunes []*model.Event) *removals {
 }
 
 func (r *removals) clone() *removals { return &removals{r.prunes, slices.Clone(r.of)} }
+
+func (r *removals) minus(s *removals) *removals {
+	rest := r.clone()
+	for i := range rest.of {
+		rest.of[i].least -= s.of[i].least
+		rest.of[i].most -= s.of[i].most
+	}
+	return rest
+}
 
 func (r *removals) bounds(p *model.Event) *bounds {
 	i, _ := slices.BinarySearchFunc(r.prunes, p.ID, func(q *model.Event, id int) int { return q.ID - id })
@@ -155,7 +164,7 @@ func (r *removals) wrongCount(rules *model.Rules) *finding {
 			least = min(least, most)
 		}
 		if e.Answer.Count < least || e.Answer.Count > most {
-			return &finding{guilty: e, why: wrongCount(e.Answer.Count, least, most)}
+			return &finding{guilty: e, moment: told(e), why: wrongCount(e.Answer.Count, least, most)}
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 const statesShown = 4
 
 // sentence says what was answered, and why that cannot be.
-func sentence(h *model.History, found *finding, other *model.Key) string {
+func sentence(h *model.History, rules *model.Rules, found *finding, other *model.Key) string {
 	e := found.guilty
 	if found.why != "" {
 		return fmt.Sprintf("#%d %s: %s", e.ID, e.Kind, found.why)
@@ -33,10 +33,29 @@ func sentence(h *model.History, found *finding, other *model.Key) string {
 	} else {
 		text += ", which nothing explains"
 	}
+	if right := rightClaim(rules, found); right != nil {
+		text += fmt.Sprintf("; a claim would have made it %s", right.Describe(h))
+	}
 	if other != nil {
 		text += fmt.Sprintf("; read as one key with %v, it is explained", *other)
 	}
 	return text
+}
+
+// rightClaim is what a granted claim should have made of the record, where it could be claimed at all.
+func rightClaim(rules *model.Rules, found *finding) *model.KeyState {
+	if !found.guilty.Granted() {
+		return nil
+	}
+	o, asked := *found.guilty.Operation, *found.guilty
+	o.Closed, o.Fault, o.Answer = o.Return, 1, model.Answer{Refusal: model.Failed} // whatever it might have been answered
+	asked.Operation = &o
+	for _, s := range found.before.Next(rules, &asked) {
+		if s.State == model.Processing && s.Claim == asked.Grants {
+			return &s
+		}
+	}
+	return nil
 }
 
 func times(n int) string {
@@ -51,9 +70,9 @@ func times(n int) string {
 
 func wrongCount(told, least, most int) string {
 	if least == most {
-		return fmt.Sprintf("told that %d were removed, where %d were old and DONE", told, least)
+		return fmt.Sprintf("told that it removed %d, of %d that were old and DONE", told, least)
 	}
-	return fmt.Sprintf("told that %d were removed, where between %d and %d were old and DONE", told, least, most)
+	return fmt.Sprintf("told that it removed %d, where it can have been %d at least and %d at most", told, least, most)
 }
 
 // wrong says in a few words what the broken promise makes of the guilty answer. Where the answer is not itself the
@@ -61,6 +80,7 @@ func wrongCount(told, least, most int) string {
 func wrong(id model.InvariantID, found *finding) string {
 	e := found.guilty
 	claimed := e.Kind.Claims() && e.Granted()
+	held := slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.State == model.Processing })
 	accepted := e.Kind.Fenced() && e.Answer.Outcome == model.OK
 	either := func(itself bool, breach, shown string) string {
 		if itself {
@@ -70,19 +90,23 @@ func wrong(id model.InvariantID, found *finding) string {
 	}
 	switch id {
 	case model.StaleClaimRefused:
-		if claimed {
+		again := claimed && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.Token == e.Answer.Token })
+		if again {
 			return "the token of an earlier claim was given again"
 		}
-		return either(accepted, "the stale claim was accepted", "a stale claim had changed the record")
+		return either(accepted, "the stale claim was accepted", "a stale claim had its way, as this shows")
 	case model.StaleClaimRefusedAfterForgetting:
-		return either(accepted, "a claim from before the forgetting was accepted", "a claim from before the forgetting had changed the record")
+		return either(accepted, "a claim from before the forgetting was accepted", "a claim from before the forgetting had its way, as this shows")
 	case model.AttemptsCountClaims:
 		return "attempts do not count the claims"
 	case model.TakeoverAfterExpiry:
 		return either(e.Kind.Claims() && !claimed, "refused although the lease was over", "a lease longer than was asked for")
 	case model.NoEarlySteal:
-		return either(claimed, "claimed before the lease was over", "a lease shorter than was asked for")
+		return either(claimed && held, "claimed before the lease was over", "a lease shorter than was asked for")
 	case model.AtMostOneEffect:
+		if e.Rows > 1 {
+			return "the effect was written " + times(e.Rows)
+		}
 		return either(e.Rows > 0, "the effect was written again", "an effect had been written twice")
 	case model.NoLostEffect:
 		return "the effect was not written"
@@ -124,7 +148,7 @@ func matter(events []model.Event, found *finding, other *model.Key) []int {
 		e := &events[i]
 		ours := e.Key == found.key || other != nil && e.Key == *other || found.why != ""
 		began = began || ours && e.Kind.Keyed()
-		if e.Call <= end(guilty) && began && (ours || e.Kind == model.Prune) {
+		if e.Call <= found.moment && began && (ours || e.Kind == model.Prune) {
 			ids = append(ids, e.ID)
 		}
 	}

@@ -50,6 +50,7 @@ func table() []room {
 		{"adapters/consume", own("model")},
 		{"adapters/postgres", append(own("model"), pgx)},
 		{"adapters/redis", append(own("model"), goRedis)},
+		{"adapters/redisttl", append(own("model", "adapters/redis"), goRedis)},
 		{"adapters/backend/...", append(own("adapters/backend"), pgx, goRedis, "github.com/alicebob/miniredis/v2", "github.com/testcontainers/...")},
 		{"adapters/broken/...", append(own("model", "adapters", "adapters/broken/..."), pgx, goRedis)},
 		{"scenarios", append(own("model", "checker", "chaos/...", "adapters"), "pgregory.net/rapid")},

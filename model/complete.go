@@ -151,7 +151,8 @@ func (m *moves) stale(s KeyState, changed ...KeyState) {
 	if s.State != Processing && !excused {
 		return
 	}
+	behind := excused && m.failed() && m.e.Effect.ID == "" // refused, and done all the same
 	for _, next := range changed {
-		m.commit(m.e.Answer.Outcome == OK, next)
+		m.commit(m.e.Answer.Outcome == OK || behind, next)
 	}
 }

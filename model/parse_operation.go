@@ -6,6 +6,21 @@ import (
 	"time"
 )
 
+// ParseOperation reads one operation from its line, as [History.PrintOperation] writes it. Its instants are offsets
+// from this history's epoch.
+func (h *History) ParseOperation(line string) (Operation, error) {
+	p := parser{h: &History{Epoch: h.Epoch}}
+	rest, is := strings.CutPrefix(line, "op ")
+	if !is {
+		return Operation{}, fmt.Errorf("model: operation: %q is no operation", line)
+	}
+	p.rest = rest
+	if err := p.operation(); err != nil {
+		return Operation{}, fmt.Errorf("model: operation: %w", err)
+	}
+	return p.h.Operations[0], nil
+}
+
 func (p *parser) operation() error {
 	var o Operation
 	if err := p.integer(&o.ID); err != nil {

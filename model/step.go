@@ -196,7 +196,8 @@ func (m *moves) prune(s KeyState) {
 	if m.toldNone() {
 		return
 	}
-	early := s.State != Absent && m.excuses(PruneOnlyOldDone) ||
+	told := m.e.Answer.Count > 0 || m.SharedNamespace || m.disturbed() // a prune that removed something says so
+	early := told && s.State != Absent && m.excuses(PruneOnlyOldDone) ||
 		s.State == Done && m.excuses(RememberedInWindow) && m.reached(s.claimed, at(m.e.Before)) != yes
 	if old != no || early {
 		m.move(answered, s.forgotten())
@@ -219,7 +220,7 @@ func (m *moves) applyOnce(s KeyState) {
 	case Absent:
 		m.commit(answered && m.e.Answer.Yes, KeyState{State: Done, Token: s.Token, claimed: m.when, updated: m.when, Born: m.e.ID})
 	default:
-		m.stay(answered && !m.e.Answer.Yes, s)
+		m.stay(answered && (!m.e.Answer.Yes || m.excuses(AtMostOneEffect)), s)
 	}
 }
 

@@ -42,14 +42,15 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 	if g.found.committer != nil && g.h.Effects == nil {
 		return fmt.Errorf("scenarios: %s: the store commits effects, and Effects is not set: nothing could count them", g.h.Name)
 	}
-	if err := g.required(); err != nil {
+	if err := g.capable(); err != nil {
 		return err
 	}
 	g.planner = newPlanner(newSurface(g.h, g.found))
 	return g.separate(ctx, l, first)
 }
 
-func (g *campaign) required() error {
+// capable refuses a store that lacks what is required of it.
+func (g *campaign) capable() error {
 	names := map[string]bool{}
 	for kind, name := range optional() {
 		names[name] = slices.Contains(g.found.kinds(), kind)

@@ -50,7 +50,7 @@ func BenchmarkDraw(b *testing.B) {
 	p, _ := benchPlanner(b, benchHarness())
 	steps := 0
 	for i := 0; b.Loop(); i++ {
-		steps += len(p.plan(1, stepped, i).Steps)
+		steps += len(p.plan(1, Stepped, i).Steps)
 	}
 	b.ReportMetric(float64(steps)/float64(b.N), "steps/op")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "plans/s")
@@ -73,7 +73,7 @@ func BenchmarkStepped(b *testing.B) {
 			next++
 			i := next
 			mu.Unlock()
-			ran, err := l.run(b.Context(), p.plan(1, stepped, i))
+			ran, err := l.run(b.Context(), p.plan(1, Stepped, i))
 			if err != nil {
 				b.Error(err)
 				return

@@ -23,10 +23,31 @@ type campaign struct {
 	until   time.Time
 }
 
-// run runs plans on several lanes until there were enough, the budget is spent, or one went wrong. Of several that
-// went wrong the first drawn counts.
+// run runs the plans of each tier. What went wrong one operation at a time is not asked for at once.
 func (g *campaign) run(ctx context.Context) (*tally, error) {
-	lanes, plans := g.width()
+	total := newTally()
+	end := g.until
+	tiers := g.c.tiers()
+	for i, tier := range tiers {
+		if g.until = end; i+1 < len(tiers) {
+			g.until = time.Now().Add(time.Until(end) * firstShare / (firstShare + 1))
+		}
+		t, err := g.runTier(ctx, tier)
+		if err != nil {
+			return nil, err
+		}
+		total.add(t)
+		if total.bad != nil {
+			break
+		}
+	}
+	return total, nil
+}
+
+// runTier runs plans on several lanes until there were enough, the budget is spent, or one went wrong. Of several
+// that went wrong the first drawn counts.
+func (g *campaign) runTier(ctx context.Context, tier Tier) (*tally, error) {
+	lanes, plans := g.width(tier)
 	var next atomic.Int64
 	var stop atomic.Bool
 	total := newTally()
@@ -37,7 +58,7 @@ func (g *campaign) run(ctx context.Context) (*tally, error) {
 		wg.Go(func() {
 			l := &lane{h: g.h, names: g.names}
 			own := newTally()
-			err := g.runLane(ctx, l, own, &next, &stop, plans)
+			err := g.runLane(ctx, l, own, tier, &next, &stop, plans)
 			err = errors.Join(err, l.end(context.WithoutCancel(ctx)))
 			mu.Lock()
 			defer mu.Unlock()
@@ -52,7 +73,7 @@ func (g *campaign) run(ctx context.Context) (*tally, error) {
 	return total, failed
 }
 
-func (g *campaign) width() (lanes, plans int) {
+func (g *campaign) width(tier Tier) (lanes, plans int) {
 	lanes, plans = runtime.GOMAXPROCS(0), plansInProcess
 	if g.h.Upstream != "" {
 		lanes, plans = lanesOnTheWire, plansOnTheWire
@@ -63,20 +84,23 @@ func (g *campaign) width() (lanes, plans int) {
 	if g.c.plans > 0 {
 		plans = g.c.plans
 	}
+	if tier == Real {
+		plans = max(1, plans/realShare)
+	}
 	if g.c.short {
 		plans = max(1, plans/shortShare)
 	}
 	return min(lanes, plans), plans
 }
 
-func (g *campaign) runLane(ctx context.Context, l *lane, t *tally, next *atomic.Int64, stop *atomic.Bool, plans int) error {
+func (g *campaign) runLane(ctx context.Context, l *lane, t *tally, tier Tier, next *atomic.Int64, stop *atomic.Bool, plans int) error {
 	judge := &checker.Judge{}
 	for !stop.Load() && time.Now().Before(g.until) {
 		i := int(next.Add(1)) - 1
 		if i >= plans {
 			return nil
 		}
-		plan := g.planner.plan(g.c.seed, stepped, i)
+		plan := g.planner.plan(g.c.seed, tier, i)
 		r, err := l.run(ctx, plan)
 		if err != nil {
 			stop.Store(true)

@@ -24,6 +24,8 @@ type config struct {
 	plan    string // a plan's text, or the file it stands in
 	history string // a file with a history to judge instead of running
 	require []string
+	only    []Tier // empty: all
+	without []Tier
 	short   bool
 	err     error
 }
@@ -38,6 +40,8 @@ const (
 	reduceBudget     = 20 * time.Second
 	replays          = 5
 	porcupineOneIn   = 64
+	realShare        = 5 // of so many stepped plans, one real plan
+	firstShare       = 2 // the stepped tier's part of the time, where the real one has 1
 	lanesOnTheWire   = 4
 	deadlineReserve  = 5 * time.Second
 	deadlineReserves = 10 // at most a tenth of go test's own time is kept back
@@ -74,6 +78,38 @@ func (c *config) setPlans(name string, n int) {
 
 // Out is a folder in which every run leaves its plan, history and report. Without it only a failed test does.
 func Out(dir string) Option { return func(c *config) { c.out = dir } }
+
+// Only runs these tiers and no other.
+func Only(tiers ...Tier) Option { return func(c *config) { c.only = append(c.only, tiers...) } }
+
+// Without leaves these tiers out.
+func Without(tiers ...Tier) Option {
+	return func(c *config) { c.without = append(c.without, tiers...) }
+}
+
+// tiers are what is left of all tiers, in the order in which they run.
+func (c *config) tiers() []Tier {
+	var left []Tier
+	for _, t := range allTiers() {
+		if (len(c.only) == 0 || slices.Contains(c.only, t)) && !slices.Contains(c.without, t) {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+func allTiers() []Tier { return []Tier{Stepped, Real} }
+
+func (c *config) checkTiers() {
+	for _, t := range slices.Concat(c.only, c.without) {
+		if !slices.Contains(allTiers(), t) {
+			c.fail(fmt.Errorf("%q is no tier; there are %q and %q", t, Stepped, Real))
+		}
+	}
+	if len(c.tiers()) == 0 {
+		c.fail(errors.New("Only and Without leave no tier to run"))
+	}
+}
 
 // Require fails a store that lost a capability: by the name of the optional interface, such as "Fencer". A wrapper
 // hides optional methods, and a suite that then judges less must not stay green.
@@ -155,6 +191,7 @@ func configure(opts []Option, environ []string, short bool) (*config, error) {
 		}
 		set(c, value)
 	}
+	c.checkTiers()
 	if !c.seeded {
 		c.seed = freshSeed()
 	}

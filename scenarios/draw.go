@@ -30,21 +30,22 @@ func newSurface(h *Harness, c capabilities) surface {
 // whoever asks and in whatever order.
 type planner struct {
 	surface surface
-	draw    *rapid.Generator[*Plan]
+	draw    map[Tier]*rapid.Generator[*Plan]
 }
 
 func newPlanner(s surface) *planner {
 	dice := newDice()
-	return &planner{s, rapid.Custom(func(t *rapid.T) *Plan {
-		d := &drawing{surface: s, dice: dice, t: t}
-		return d.plan()
-	})}
+	start := func(t *rapid.T) *drawing { return &drawing{surface: s, dice: dice, t: t} }
+	return &planner{s, map[Tier]*rapid.Generator[*Plan]{
+		Stepped: rapid.Custom(func(t *rapid.T) *Plan { return start(t).plan() }),
+		Real:    rapid.Custom(func(t *rapid.T) *Plan { return start(t).realPlan() }),
+	}}
 }
 
 // plan draws the i-th plan. rapid draws; its Example takes the seed as it is, where Check would keep it in a flag of
 // the whole process.
-func (p *planner) plan(seed uint64, scenario string, i int) *Plan {
-	plan := p.draw.Example(int(mix(seed, scenario, i)))
+func (p *planner) plan(seed uint64, tier Tier, i int) *Plan {
+	plan := p.draw[tier].Example(int(mix(seed, string(tier), i)))
 	nameKeys(plan, i)
 	return plan
 }
@@ -150,7 +151,7 @@ func (d *drawing) pick(n int) int { return d.upTo[n-1].Draw(d.t, "") }
 func (d *drawing) one(n int) bool { return d.pick(n) == n-1 }
 
 func (d *drawing) plan() *Plan {
-	d.p = &Plan{}
+	d.p = &Plan{Tier: Stepped}
 	d.p.Zones = make([]int, 2+d.pick(3))
 	if d.coin.Draw(d.t, "") {
 		for w := range d.p.Zones {

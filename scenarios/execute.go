@@ -28,14 +28,6 @@ type execution struct {
 	handles int // opened values that this history has seen
 }
 
-// worker is what one worker knows: its clock, and per key the claims that it learned of.
-type worker struct {
-	zone   *time.Location
-	skew   time.Duration
-	handle int     // its opened value's number in this history; 0: not used yet
-	claims [][]int // by key: operations that were answered with a claim
-}
-
 // ran is what came of one run: the history, and the plan's step behind each operation.
 type ran struct {
 	history *model.History
@@ -48,11 +40,14 @@ func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 		return nil, err
 	}
 	x := &execution{lane: l, plan: p, history: &model.History{
-		Store: l.h.Name, Scenario: stepped, Epoch: model.InstantOf(epoch), Contract: l.h.Contract, Zones: p.Zones,
+		Store: l.h.Name, Scenario: string(p.Tier), Epoch: model.InstantOf(epoch), Contract: l.h.Contract, Zones: p.Zones,
 		Operations: make([]model.Operation, 0, len(p.Steps)),
 	}}
-	for _, zone := range p.Zones {
-		x.workers = append(x.workers, worker{zone: time.FixedZone("", zone), claims: make([][]int, len(p.Keys))})
+	for i, zone := range p.Zones {
+		x.workers = append(x.workers, newWorker(i+1, zone, p.Keys))
+	}
+	if p.Tier == Real {
+		return x.runReal(ctx)
 	}
 	return x.watched(ctx)
 }
@@ -73,13 +68,13 @@ func (x *execution) run(ctx context.Context) (*ran, error) {
 	return &ran{x.history, x.steps}, nil
 }
 
-// stepped names the tier in histories and reports.
-const stepped = "stepped"
-
 func (x *execution) step(ctx context.Context, s *Step) error {
 	switch s.Verb {
 	case ClockStep:
 		x.time += s.By
+		for i := range x.workers {
+			x.workers[i].time = x.time
+		}
 		if x.lane.h.Advance != nil && s.By > 0 {
 			return bounded(ctx, func(ctx context.Context) error { return x.lane.h.Advance(ctx, s.By) })
 		}
@@ -99,21 +94,20 @@ func (x *execution) crash(w int) error {
 			return err
 		}
 	}
-	k := &x.workers[w-1]
-	k.handle, k.claims = 0, make([][]int, len(x.plan.Keys))
+	x.workers[w-1].forget()
 	return nil
 }
 
 // handle opens the worker's handle if need be, and numbers it.
-func (x *execution) handle(ctx context.Context, w int) (*handle, error) {
-	h, err := x.lane.open(ctx, w)
+func (x *execution) handle(ctx context.Context, w *worker) (*handle, error) {
+	h, err := x.lane.open(ctx, w.number)
 	if err != nil {
 		return nil, err
 	}
-	h.clock.Store(int64(x.time + x.workers[w-1].skew))
-	if k := &x.workers[w-1]; k.handle == 0 {
+	h.clock.Store(int64(w.time + w.skew))
+	if w.handle == 0 {
 		x.handles++
-		k.handle = x.handles
+		w.handle = x.handles
 	}
 	if x.history.Capabilities == nil {
 		x.history.Capabilities = h.kinds()
@@ -121,43 +115,20 @@ func (x *execution) handle(ctx context.Context, w int) (*handle, error) {
 	return h, nil
 }
 
-// now is a worker's clock, in its own time zone.
-func (x *execution) now(w int) time.Time {
-	k := &x.workers[w-1]
-	return epoch.Add(x.time + k.skew).In(k.zone)
-}
-
 func (x *execution) tick() int64 {
 	x.moment++
 	return x.moment
 }
 
-// claim is the operation whose record the step presents; 0 if the worker knows none.
-func (x *execution) claim(s *Step) int {
-	known := x.workers[s.Worker-1].claims[s.Key-1]
-	switch n := len(known); {
-	case n == 0:
-		return 0
-	case s.Claim == First:
-		return known[0]
-	case s.Claim == Previous && n > 1:
-		return known[n-2]
-	case s.Claim == Previous:
-		return 0
-	default:
-		return known[n-1]
-	}
-}
-
-// call makes one call and records it. A step that cannot be taken (no such capability, no claim to present) is
-// left out: a plan that was cut down still runs.
+// call has a worker make one call, and records it.
 func (x *execution) call(ctx context.Context, s *Step) error {
-	h, err := x.handle(ctx, s.Worker)
+	w := &x.workers[s.Worker-1]
+	h, err := x.handle(ctx, w)
 	if err != nil {
 		return err
 	}
-	o := model.Operation{ID: len(x.history.Operations) + 1, Worker: s.Worker, Handle: x.workers[s.Worker-1].handle, Kind: s.Verb}
-	if !x.invoke(s, h, &o) {
+	o := model.Operation{ID: len(x.history.Operations) + 1, Worker: w.number, Handle: w.handle, Kind: s.Verb}
+	if !w.invoke(s, h, &o) {
 		return nil
 	}
 	fault, err := x.arm(s)
@@ -169,23 +140,20 @@ func (x *execution) call(ctx context.Context, s *Step) error {
 	if s.Cancelled {
 		cancel()
 	}
-	o.Call = x.tick()
-	o.CalledAt = x.serverTime()
-	x.enter(&o)
-	err = x.ask(callCtx, s, h, &o)
+	o.Call, o.CalledAt = x.tick(), x.serverTime()
+	begun := x.enter(&o)
+	w.call(callCtx, s, h, &o, x.lane.h.outcome)
 	if !x.leave() {
 		return errGivenUp
 	}
-	o.Return = x.tick()
-	o.ReturnedAt = x.serverTime()
-	x.answer(ctx, s, &o, err, fault, callCtx.Err() != nil)
+	o.Return, o.ReturnedAt = x.tick(), x.serverTime()
+	x.answer(ctx, s, &o, fault, time.Since(begun))
 	x.history.Operations = append(x.history.Operations, o)
 	if o.Fault != 0 && s.Reply == Lost {
-		x.lane.warm(ctx, s.Worker, h) // the connection is a new one
+		x.lane.warm(ctx, w.number, h) // the connection is a new one
 	}
-	if o.Granted() && !o.Unseen {
-		k := &x.workers[s.Worker-1].claims[s.Key-1]
-		*k = append(*k, o.ID)
+	if !x.unseen(s) {
+		w.learn(s, &o)
 	}
 	return ctx.Err()
 }

@@ -21,22 +21,23 @@ const (
 // underway is the call that a run is in, for the watch that runs beside it.
 type underway struct {
 	mu      sync.Mutex
-	op      *model.Operation // nil: none
+	op      model.Operation // as it was when the call began; ID 0: none
 	since   time.Time
 	givenUp bool
 }
 
-func (u *underway) enter(o *model.Operation) {
+func (u *underway) enter(o *model.Operation) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.op, u.since = o, time.Now()
+	u.op, u.since = *o, time.Now()
+	return u.since
 }
 
 // leave ends a call. It is false if the run was given up meanwhile: the lane is no longer its own.
 func (u *underway) leave() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.op = nil
+	u.op.ID = 0
 	return !u.givenUp
 }
 
@@ -54,8 +55,7 @@ func (x *execution) watched(ctx context.Context) (*ran, error) {
 	}()
 	watch := time.NewTicker(watchEvery)
 	defer watch.Stop()
-	var last *model.Operation
-	ticks := 0
+	last, ticks := 0, 0
 	for {
 		select {
 		case e := <-ended:
@@ -63,8 +63,8 @@ func (x *execution) watched(ctx context.Context) (*ran, error) {
 		case <-watch.C:
 		}
 		op, since := x.underway.now()
-		if op == nil || op != last {
-			last, ticks = op, 0
+		if op.ID == 0 || op.ID != last {
+			last, ticks = op.ID, 0
 			continue
 		}
 		if ticks++; ticks < lateControls || time.Since(since) < lateAfter {
@@ -82,17 +82,17 @@ var (
 	errGivenUp        = errors.New("scenarios: the run was given up")
 )
 
-func (u *underway) now() (*model.Operation, time.Time) {
+func (u *underway) now() (model.Operation, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.op, u.since
 }
 
 // giveUp ends a run whose call is late, after asking the server whether it is the slow one.
-func (x *execution) giveUp(ctx context.Context, op *model.Operation) (*ran, error) {
+func (x *execution) giveUp(ctx context.Context, op model.Operation) (*ran, error) {
 	h := x.lane.h
 	x.underway.mu.Lock()
-	if x.underway.op != op {
+	if x.underway.op.ID != op.ID {
 		x.underway.mu.Unlock()
 		return nil, errReturnedAtLast
 	}
@@ -110,10 +110,9 @@ func (x *execution) giveUp(ctx context.Context, op *model.Operation) (*ran, erro
 			}
 		}
 	}
-	late := *op
-	late.Late = true
+	op.Late = true
 	history := *x.history
-	history.Operations = append(history.Operations[:len(history.Operations):len(history.Operations)], late)
+	history.Operations = append(history.Operations[:len(history.Operations):len(history.Operations)], op)
 	return &ran{history: &history, steps: append(x.steps[:len(x.steps):len(x.steps)], x.at)}, nil
 }
 

@@ -10,11 +10,22 @@ import (
 // Plan is one case, drawn whole before anything runs: who does what, when the clocks move, who crashes, which
 // reply is lost. It prints and parses; the text is what a failure hands out, and what replays it.
 type Plan struct {
+	// Tier is how the plan runs.
+	Tier Tier
 	// Zones are the workers' time zones in seconds east of UTC, one a worker. An instant means the same in each.
 	Zones []int
 	Keys  []model.Key
 	Steps []Step
 }
+
+// Tier is how a plan runs: one operation at a time, or with real concurrency.
+type Tier string
+
+// The tiers.
+const (
+	Stepped Tier = "stepped" // one operation at a time: exact, and the same every time
+	Real    Tier = "real"    // workers run at once; the steps between two that move the time are one round
+)
 
 // Verb of a step: an operation's kind, or one of the following.
 type Verb = model.Kind

@@ -19,6 +19,9 @@ func (p *Plan) OneLine() string { return strings.Join(p.lines(), "; ") }
 
 func (p *Plan) lines() []string {
 	lines := []string{planHeader}
+	if p.Tier == Real {
+		lines = append(lines, "tier "+string(Real))
+	}
 	for i, zone := range p.Zones {
 		lines = append(lines, fmt.Sprintf("worker w%d zone=%d", i+1, zone))
 	}
@@ -126,7 +129,7 @@ func textField(name string, to *string, values ...string) stepField {
 // ParsePlan reads a printed plan, on several lines or on one. A text that is cut or changed is refused with the
 // number of its line.
 func ParsePlan(text string) (*Plan, error) {
-	p := &Plan{}
+	p := &Plan{Tier: Stepped}
 	lines := splitLines(text)
 	if len(lines) == 0 || lines[0] != planHeader {
 		return nil, fmt.Errorf("scenarios: plan: line 1: want %q", planHeader)
@@ -180,6 +183,12 @@ func (p *Plan) parseLine(line string, last bool) error {
 		return nil
 	case last:
 		return fmt.Errorf("cut short: want the end line")
+	case verb == "tier":
+		if rest != string(Real) || len(p.Zones) > 0 {
+			return fmt.Errorf("want %q, and before the workers, or nothing", "tier "+string(Real))
+		}
+		p.Tier = Real
+		return nil
 	case verb == "worker":
 		_, zone, _ := strings.Cut(rest, " zone=")
 		seconds, err := strconv.Atoi(zone)

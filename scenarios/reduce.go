@@ -26,6 +26,9 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 	first := *bad
 	first.drawn = len(bad.plan.Steps)
 	r.best = &first
+	if bad.plan.Tier == Real && !r.inOrder(ctx) {
+		return r.best // it takes real concurrency: what cannot be repeated at will cannot be cut down
+	}
 	if first.judgement.Reason.Invariant == model.EveryCallReturns {
 		r.try(ctx, r.upToTheGuilty(false)) // each further run would take as long as the bound
 		return r.best
@@ -40,6 +43,31 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 		r.shrink(ctx)
 	}
 	return r.best
+}
+
+// inOrder tries the plan one operation at a time, in the order in which the calls were made. What fails so needs no
+// luck any more.
+func (r *reducer) inOrder(ctx context.Context) bool {
+	p := *r.best.plan
+	p.Tier = Stepped
+	p.Steps = nil
+	next := 0
+	for _, at := range r.best.ran.steps {
+		for ; next < len(r.best.plan.Steps) && next <= at; next++ {
+			if s := r.best.plan.Steps[next]; !s.calls() {
+				p.Steps = append(p.Steps, s)
+			}
+		}
+		p.Steps = append(p.Steps, r.best.plan.Steps[at])
+	}
+	r.runs++
+	f := r.run(ctx, &p)
+	if f == nil {
+		return false
+	}
+	f.number, f.drawn = r.best.number, r.best.drawn
+	r.best = f
+	return true
 }
 
 func (r *reducer) shrink(ctx context.Context) {
@@ -111,11 +139,7 @@ func (r *reducer) maybe(ctx context.Context, p *Plan) bool {
 
 func (r *reducer) asGood(f *failing) bool {
 	is, was := f.judgement.Reason.Invariant, r.best.judgement.Reason.Invariant
-	if is == was {
-		return true
-	}
-	// TypedAnswers is the reason when no other is: any other says more.
-	return len(f.plan.Steps) < len(r.best.plan.Steps) && (checker.Wider(is, was) || was == model.TypedAnswers)
+	return is == was || len(f.plan.Steps) < len(r.best.plan.Steps) && checker.Wider(is, was)
 }
 
 // run runs a plan in a fresh namespace; nil if it did not violate.
@@ -249,13 +273,13 @@ func plainerSteps(steps []Step, i int) [][]Step {
 }
 
 func with(p *Plan, steps []Step) *Plan {
-	return &Plan{Zones: p.Zones, Keys: p.Keys, Steps: steps}
+	return &Plan{Tier: p.Tier, Zones: p.Zones, Keys: p.Keys, Steps: steps}
 }
 
 // withoutUnused renumbers workers and keys so that each is used.
 func withoutUnused(p *Plan) *Plan {
 	workers, keys := map[int]int{}, map[int]int{}
-	q := &Plan{Steps: slices.Clone(p.Steps)}
+	q := &Plan{Tier: p.Tier, Steps: slices.Clone(p.Steps)}
 	for i := range q.Steps {
 		s := &q.Steps[i]
 		if s.Worker > 0 {
@@ -277,11 +301,11 @@ func withoutUnused(p *Plan) *Plan {
 }
 
 func plainZones(p *Plan) *Plan {
-	return different(p, &Plan{Zones: make([]int, len(p.Zones)), Keys: p.Keys, Steps: p.Steps})
+	return different(p, &Plan{Tier: p.Tier, Zones: make([]int, len(p.Zones)), Keys: p.Keys, Steps: p.Steps})
 }
 
 func plainKeys(p *Plan) *Plan {
-	q := &Plan{Zones: p.Zones, Steps: p.Steps}
+	q := &Plan{Tier: p.Tier, Zones: p.Zones, Steps: p.Steps}
 	for k := range p.Keys {
 		q.Keys = append(q.Keys, plainKey(k))
 	}

@@ -86,6 +86,19 @@ func (t *tally) byMark() map[string]int {
 	return plans
 }
 
+// required are the marks that the tiers which ran must have come to.
+func (g *campaign) required() []string {
+	var names []string
+	tiers := g.c.tiers()
+	if slices.Contains(tiers, Stepped) {
+		names = append(names, g.planner.surface.required()...)
+	}
+	if slices.Contains(tiers, Real) {
+		names = append(names, overlapped)
+	}
+	return names
+}
+
 // required are the marks without which a pass would be vacuous, for what the store offers.
 func (s surface) required() []string {
 	marks := model.LiveClaimRefused | model.TakenOver | model.TakenOverAtTheEnd | model.RefusedBeforeTheEnd |
@@ -122,7 +135,7 @@ func (s surface) required() []string {
 func (t *tally) report(g *campaign) checker.Report {
 	t.counts.Distinct = len(t.distinct)
 	r := checker.Report{
-		Schema: checker.Schema, Store: g.h.Name, Scenario: stepped, Seed: g.c.seed, Verdict: checker.Pass,
+		Schema: checker.Schema, Store: g.h.Name, Scenario: "default", Seed: g.c.seed, Verdict: checker.Pass,
 		Counts: t.counts, Effects: t.effects, Reached: t.byMark(), Facts: g.h.Contract.Facts(),
 	}
 	for kind, name := range optional() {
@@ -135,7 +148,7 @@ func (t *tally) report(g *campaign) checker.Report {
 	slices.Sort(r.Capabilities)
 	slices.Sort(r.Missing)
 	r.NotPromised = g.notPromised()
-	for _, mark := range g.planner.surface.required() {
+	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
 			r.Missed = append(r.Missed, mark)
 			continue
@@ -184,6 +197,6 @@ func (t *tally) reportOf(g *campaign, bad *failing) checker.Report {
 	var judge checker.Judge
 	of := judge.Report(bad.ran.history, bad.judgement)
 	r.Verdict, r.Limit, r.Reasons, r.History = of.Verdict, of.Limit, of.Reasons, bad.ran.history.Print()
-	r.Plan = bad.plan.Print()
+	r.Plan, r.Scenario = bad.plan.Print(), string(bad.plan.Tier)
 	return r
 }

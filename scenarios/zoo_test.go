@@ -188,6 +188,25 @@ func explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checke
 	return r
 }
 
+// races are bugs that one operation at a time cannot show. They are found, for their reason; how often they fail when
+// run again is for the scheduler to say.
+func TestRacesAreFoundByRealConcurrency(t *testing.T) {
+	for flaw, reasons := range map[broken.Flaw][]model.InvariantID{
+		broken.ChecksThenActs:   {model.ExclusiveClaim, model.NoEarlySteal, model.DoneStaysDone, model.StaleClaimRefused, model.AttemptsCountClaims},
+		broken.TakesOverBlindly: {model.ExclusiveClaim, model.NoEarlySteal, model.DoneStaysDone, model.StaleClaimRefused, model.AttemptsCountClaims},
+	} {
+		t.Run(string(flaw), func(t *testing.T) {
+			for seed := range uint64(seedsInProcess) {
+				r := explore(t, brokenMemory(flaw), scenarios.Seed(seed))
+				if r.Verdict != checker.Violated || !slices.Contains(reasons, r.Reasons[0].Invariant) {
+					t.Errorf("seed %d: %s %s, %v\n%s", seed, r.Verdict, r.Limit, r.Reasons, r.Explain())
+				}
+				t.Logf("seed %d: %s within %d plans, again %s", seed, r.Scenario, r.Counts.Plans, r.Replay)
+			}
+		})
+	}
+}
+
 // caught: found, for a right reason, small, and again when the plan's text is run.
 func caught(t *testing.T, a animal, r checker.Report) {
 	t.Helper()

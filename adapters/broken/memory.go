@@ -7,6 +7,7 @@ package broken
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ const (
 	ClaimsAlways        Flaw = "claims-always"          // the default that says yes
 	EffectTwice         Flaw = "effect-twice"           // the effect is written before its claim is checked
 	WallTime            Flaw = "wall-time"              // instants are kept without their zone
+	ChecksThenActs      Flaw = "checks-then-acts"       // looks a message up, and claims it in a second step
+	TakesOverBlindly    Flaw = "takes-over-blindly"     // judges a snapshot, and overwrites what came since
 	LocksTwice          Flaw = "locks-twice"            // the error path takes the lock that it holds
 	MachineClock        Flaw = "machine-clock"          // the machine's clock judges the caller's lease
 )
@@ -112,6 +115,18 @@ func (m *Memory) Begin(_ context.Context, consumer, id string, now time.Time, le
 	defer m.mu.Unlock()
 	key := m.key(consumer, id)
 	r := m.rows[key]
+	if m.flaw == ChecksThenActs || m.flaw == TakesOverBlindly && r != nil && r.state == model.Processing && m.over(r, now) {
+		if r != nil {
+			snapshot := *r
+			r = &snapshot
+		}
+		m.mu.Unlock() // here others come in between
+		runtime.Gosched()
+		m.mu.Lock()
+		if r != nil {
+			m.rows[key] = r
+		}
+	}
 	switch {
 	case r == nil:
 		r = &row{attempts: 1}

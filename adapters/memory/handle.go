@@ -8,8 +8,8 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-// Handle is one worker's access to a [Space]: a [model.Store] that can also begin again under a nonce, fence, commit
-// an effect together with DONE, and look a record up. Every method ends at once, so a context counts only if it is
+// Handle is one worker's access to a [Space]: a [model.Store] that offers every optional interface of the model. Every
+// method ends at once, so a context counts only if it is
 // over before the call: then nothing changes, and the error says so ([model.NoEffect]). Input that names nothing (an
 // empty consumer, message id or nonce, a zero now, a lease ≤ 0) is [model.ErrRefused].
 type Handle struct{ space *Space }
@@ -19,12 +19,16 @@ var (
 	_ model.Rebeginner      = (*Handle)(nil)
 	_ model.Fencer          = (*Handle)(nil)
 	_ model.EffectCommitter = (*Handle)(nil)
+	_ model.ResultKeeper    = (*Handle)(nil)
+	_ model.Releaser        = (*Handle)(nil)
+	_ model.Extender        = (*Handle)(nil)
+	_ model.DeadLetterer    = (*Handle)(nil)
 	_ model.Reader          = (*Handle)(nil)
 )
 
 // Begin claims a message: see [model.Store].
 func (h *Handle) Begin(ctx context.Context, consumer, messageID string, now time.Time, lease time.Duration) (model.Record, bool, error) {
-	if err := admitBegin(ctx, "begin", consumer, messageID, now, lease); err != nil {
+	if err := admitLease(ctx, "begin", consumer, messageID, now, lease); err != nil {
 		return model.Record{}, false, err
 	}
 	r, claimed := h.space.begin(key{consumer, messageID}, "", wall(now), lease)
@@ -33,7 +37,7 @@ func (h *Handle) Begin(ctx context.Context, consumer, messageID string, now time
 
 // BeginAs is Begin under a nonce that names one delivery: see [model.Rebeginner].
 func (h *Handle) BeginAs(ctx context.Context, consumer, messageID, nonce string, now time.Time, lease time.Duration) (model.Record, bool, error) {
-	if err := admitBegin(ctx, "begin as", consumer, messageID, now, lease); err != nil {
+	if err := admitLease(ctx, "begin as", consumer, messageID, now, lease); err != nil {
 		return model.Record{}, false, err
 	}
 	if nonce == "" {
@@ -43,8 +47,8 @@ func (h *Handle) BeginAs(ctx context.Context, consumer, messageID, nonce string,
 	return r, claimed, nil
 }
 
-// Complete makes a message DONE, whoever holds it. DONE already is ok and keeps UpdatedAt; without a record the error
-// is [model.ErrNotFound].
+// Complete makes a message DONE, whoever holds it, and whether or not it was released. DONE already is ok and keeps
+// UpdatedAt; without a record the error is [model.ErrNotFound], and for a dead letter [model.ErrFenced].
 func (h *Handle) Complete(ctx context.Context, consumer, messageID string, now time.Time) error {
 	if err := admit(ctx, "complete", consumer, messageID, now); err != nil {
 		return err
@@ -58,7 +62,7 @@ func (h *Handle) CompleteClaim(ctx context.Context, consumer, messageID string, 
 	if err := admit(ctx, "complete claim", consumer, messageID, now); err != nil {
 		return err
 	}
-	return named("complete claim", h.space.completeClaim(key{consumer, messageID}, claim.Token, wall(now), nil))
+	return named("complete claim", h.space.completeClaim(key{consumer, messageID}, claim.Token, wall(now), outcome{}))
 }
 
 // CommitEffect is CompleteClaim that writes the effect to the ledger in the same step: see [model.EffectCommitter]. A
@@ -67,7 +71,7 @@ func (h *Handle) CommitEffect(ctx context.Context, consumer, messageID string, c
 	if err := admit(ctx, "commit effect", consumer, messageID, now); err != nil {
 		return err
 	}
-	return named("commit effect", h.space.completeClaim(key{consumer, messageID}, claim.Token, wall(now), &effect))
+	return named("commit effect", h.space.completeClaim(key{consumer, messageID}, claim.Token, wall(now), outcome{effect: &effect}))
 }
 
 // Prune forgets every DONE record updated before the given instant and answers how many, in one step.
@@ -90,7 +94,7 @@ func (h *Handle) Lookup(ctx context.Context, consumer, messageID string) (model.
 	return r, found, nil
 }
 
-func admitBegin(ctx context.Context, op, consumer, messageID string, now time.Time, lease time.Duration) error {
+func admitLease(ctx context.Context, op, consumer, messageID string, now time.Time, lease time.Duration) error {
 	if err := admit(ctx, op, consumer, messageID, now); err != nil {
 		return err
 	}

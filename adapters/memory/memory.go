@@ -4,9 +4,14 @@
 //
 // A [Space] is what a server is elsewhere; a [Handle] is one worker's access to it. Both are safe for concurrent
 // use. Instants are the callers' and are kept to the nanosecond.
+//
+// A claim is current until somebody takes over, its lease notwithstanding: its owner may complete, extend, release or
+// bury as long as nobody did. Completion and burial end it, and repeating them is ok. A release gives it up before
+// somebody else has it, so that all its owner can still do is to release again. Replay makes it stale.
 package memory
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -25,14 +30,30 @@ type Options struct {
 // key is a pair, never a joined string: no separator can be smuggled into a part.
 type key struct{ consumer, id string }
 
-// entry is one record as it is kept. done tells DONE from PROCESSING; an absent record has no entry.
+// entry is one record as it is kept; an absent record has no entry. It stays below 128 bytes, beyond which a map keeps
+// each element in an allocation of its own.
 type entry struct {
-	done       bool
+	state      state
+	released   bool // the owner gave the claim back, and may do nothing but that again
+	hasResult  bool // tells an empty result from none
 	attempts   int
 	token      uint64
 	nonce      string
 	leaseUntil time.Time
 	updatedAt  time.Time
+	told       string // in DONE the result, else the reason
+}
+
+type state uint8
+
+const (
+	processing state = iota
+	done
+	dead
+)
+
+func (s state) word() model.State {
+	return [...]model.State{processing: model.Processing, done: model.Done, dead: model.Dead}[s]
 }
 
 // Space holds the records of one namespace and the ledger of committed effects. Make it with [New].
@@ -71,16 +92,15 @@ func (s *Space) begin(k key, nonce string, now time.Time, lease time.Duration) (
 	defer s.mu.Unlock()
 
 	e, found := s.records[k]
-	if found && e.done {
+	if found && e.state != processing {
 		return e.record(), false
 	}
 	if found && now.Before(e.leaseUntil) {
 		return e.record(), nonce != "" && nonce == e.nonce
 	}
-	s.issued++
 	e = entry{
 		attempts:   e.attempts + 1,
-		token:      s.issued,
+		token:      s.issue(),
 		nonce:      nonce,
 		leaseUntil: now.Add(lease),
 		updatedAt:  now,
@@ -89,21 +109,123 @@ func (s *Space) begin(k key, nonce string, now time.Time, lease time.Duration) (
 	return e.record(), true
 }
 
+// issue draws the next token.
+func (s *Space) issue() uint64 {
+	s.issued++
+	return s.issued
+}
+
 func (s *Space) complete(k key, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
 	e, found := s.records[k]
-	if !found {
+	switch {
+	case !found:
 		return model.ErrNotFound
-	}
-	if !e.done {
+	case e.state == dead:
+		return model.ErrFenced
+	case e.state == processing:
 		s.finish(k, e, now)
 	}
 	return nil
 }
 
-func (s *Space) completeClaim(k key, token string, now time.Time, effect *model.Effect) error {
+// outcome is what a completion by claim keeps beside DONE; nil fields: nothing.
+type outcome struct {
+	effect *model.Effect
+	result []byte
+}
+
+func (s *Space) completeClaim(k key, token string, now time.Time, o outcome) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	e, err := s.held(k, token)
+	if e.state == done && err == nil {
+		return nil
+	}
+	if err = e.workable(err); err != nil {
+		return err
+	}
+	e.told, e.hasResult = string(o.result), o.result != nil
+	s.finish(k, e, now)
+	if o.effect != nil {
+		s.ledger = append(s.ledger, model.Applied{Consumer: k.consumer, MessageID: k.id, Effect: *o.effect})
+	}
+	return nil
+}
+
+// held answers the record whose latest claim bears the token.
+func (s *Space) held(k key, token string) (entry, error) {
+	e, found := s.records[k]
+	if !found {
+		return entry{}, model.ErrNotFound
+	}
+	if token != strconv.FormatUint(e.token, 10) {
+		return entry{}, model.ErrFenced
+	}
+	return e, nil
+}
+
+// workable passes an error on, or refuses a claim that its owner has ended or given back.
+func (e entry) workable(err error) error {
+	if err == nil && (e.state != processing || e.released) {
+		return model.ErrFenced
+	}
+	return err
+}
+
+func (s *Space) release(k key, token string, now, visibleAt time.Time, reason string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	e, err := s.held(k, token)
+	if err != nil {
+		return err
+	}
+	if e.state != processing {
+		return model.ErrFenced
+	}
+	e.released, e.told, e.leaseUntil, e.updatedAt = true, reason, visibleAt, now
+	e.nonce = "" // or it would still answer as the owner
+	s.records[k] = e
+	return nil
+}
+
+func (s *Space) extend(k key, token string, until time.Time) (model.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	e, err := s.held(k, token)
+	if err = e.workable(err); err != nil {
+		return model.Record{}, err
+	}
+	if e.leaseUntil.Before(until) {
+		e.leaseUntil = until
+		s.records[k] = e
+	}
+	return e.record(), nil
+}
+
+func (s *Space) bury(k key, token string, now time.Time, reason string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	e, err := s.held(k, token)
+	if e.state == dead && err == nil {
+		return nil
+	}
+	if err = e.workable(err); err != nil {
+		return err
+	}
+	e.state, e.told, e.leaseUntil, e.updatedAt, e.nonce = dead, reason, time.Time{}, now, ""
+	s.records[k] = e
+	return nil
+}
+
+// replay opens a dead letter under a token that nobody is told, which makes every earlier claim stale.
+func (s *Space) replay(k key, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -111,22 +233,19 @@ func (s *Space) completeClaim(k key, token string, now time.Time, effect *model.
 	if !found {
 		return model.ErrNotFound
 	}
-	if token != strconv.FormatUint(e.token, 10) {
-		return model.ErrFenced
+	if e.state != dead {
+		return fmt.Errorf("the record is %s, not DEAD: %w", e.state.word(), model.ErrRefused)
 	}
-	if e.done {
-		return nil
-	}
-	s.finish(k, e, now)
-	if effect != nil {
-		s.ledger = append(s.ledger, model.Applied{Consumer: k.consumer, MessageID: k.id, Effect: *effect})
-	}
+	s.records[k] = entry{attempts: e.attempts, token: s.issue(), leaseUntil: now, updatedAt: now}
 	return nil
 }
 
 // finish makes a PROCESSING entry DONE. The token stays, so that its owner may repeat the completion.
 func (s *Space) finish(k key, e entry, now time.Time) {
-	e.done, e.leaseUntil, e.updatedAt = true, time.Time{}, now
+	if !e.hasResult {
+		e.told = "" // the reason of a release
+	}
+	e.state, e.released, e.leaseUntil, e.updatedAt = done, false, time.Time{}, now
 	s.records[k] = e
 	if s.done == 0 || now.Before(s.oldest) {
 		s.oldest = now
@@ -145,7 +264,7 @@ func (s *Space) prune(before time.Time) int {
 	var oldest time.Time
 	for k, e := range s.records {
 		switch {
-		case !e.done:
+		case e.state != done:
 		case e.updatedAt.Before(before):
 			delete(s.records, k)
 			removed++
@@ -169,15 +288,18 @@ func (s *Space) lookup(k key) (model.Record, bool) {
 }
 
 func (e entry) record() model.Record {
-	state := model.Processing
-	if e.done {
-		state = model.Done
-	}
-	return model.Record{
-		State:      state,
+	r := model.Record{
+		State:      e.state.word(),
 		Attempts:   e.attempts,
 		LeaseUntil: e.leaseUntil,
 		UpdatedAt:  e.updatedAt,
 		Token:      strconv.FormatUint(e.token, 10),
 	}
+	switch {
+	case e.hasResult:
+		r.Result = []byte(e.told)
+	case e.state != done:
+		r.Reason = e.told
+	}
+	return r
 }

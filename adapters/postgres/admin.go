@@ -59,6 +59,15 @@ func OpenWorker(ctx context.Context, dsn, namespace, addr string) (*Store, error
 	return Open(ctx, dsn, OpenOptions{Options: opts, Addr: addr, ApplicationName: namespace})
 }
 
+// OpenInboxWorker is [OpenWorker] for an inbox.
+func OpenInboxWorker(ctx context.Context, dsn, namespace, addr string) (*Inbox, error) {
+	opts, err := namespaceOptions(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return OpenInbox(ctx, dsn, OpenOptions{Options: opts, Addr: addr, ApplicationName: namespace})
+}
+
 // namespaceOptions holds a namespace to the limits of a schema and of an application name.
 func namespaceOptions(namespace string) (Options, error) {
 	if namespace == "" {
@@ -71,7 +80,7 @@ func namespaceOptions(namespace string) (Options, error) {
 	return opts.withDefaults(), opts.Validate()
 }
 
-// Prepare makes the namespace: the schema, the store's table and the ledger.
+// Prepare makes the namespace: the schema, the store's table, the inbox and the ledger that both write to.
 func (a *Admin) Prepare(ctx context.Context, namespace string) error {
 	opts, err := namespaceOptions(namespace)
 	if err != nil {
@@ -149,7 +158,7 @@ func (a *Admin) Blocked(ctx context.Context, pid uint32) ([]uint32, error) {
 	return by, failed("blocked", err)
 }
 
-// Effects reads the namespace's ledger, in no particular order.
+// Effects reads the namespace's ledger, the store's and the inbox's effects in no particular order.
 func (a *Admin) Effects(ctx context.Context, namespace string) ([]model.Applied, error) {
 	const op = "effects"
 	opts, err := namespaceOptions(namespace)

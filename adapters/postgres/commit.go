@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/effectonce/effectonce/model"
 )
-
-// rollbackWait bounds the rollback of a block whose context may be over already. Past it the connection is closed,
-// which rolls back too.
-const rollbackWait = 5 * time.Second
 
 // Claim names one claim of one message, for [Store.CommitTx].
 type Claim struct {
@@ -50,14 +45,11 @@ func (s *Store) CommitTx(ctx context.Context, claim Claim, work func(pgx.Tx) err
 // CommitEffect is [Store.CommitTx] with one row of the ledger as its work; see [model.EffectCommitter].
 func (s *Store) CommitEffect(ctx context.Context, consumer, messageID string, claim model.Record, now time.Time, effect model.Effect) error {
 	const op = "commit effect"
-	if err := errors.Join(checkUTF8("effect id", effect.ID), checkUTF8("account", effect.Account)); err != nil {
+	if err := checkEffect(effect); err != nil {
 		return refused(op, err)
 	}
 	c := Claim{Consumer: consumer, MessageID: messageID, Record: claim, Now: now}
-	return s.commit(ctx, op, c, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.sql.ledger, effect.ID, effect.Account, effect.Amount, consumer, messageID)
-		return err
-	})
+	return s.commit(ctx, op, c, enter(ctx, s.sql.ledger, consumer, messageID, effect))
 }
 
 func (s *Store) commit(ctx context.Context, op string, claim Claim, work func(pgx.Tx) error) error {
@@ -91,31 +83,7 @@ func (s *Store) commit(ctx context.Context, op string, claim Claim, work func(pg
 	default:
 		return fmt.Errorf("postgres: %s: claim %s: %w", op, claim.Record.Token, model.ErrNotFound)
 	}
-	if err := work(blockTx{tx}); err != nil {
-		return workFailed(op, conn.Conn(), err)
-	}
-	switch status := conn.Conn().PgConn().TxStatus(); status {
-	case 'T':
-	case 'E':
-		return model.NoEffect(fmt.Errorf("postgres: %s: the function returned nil although a statement of it failed; rolled back", op))
-	default:
-		return fmt.Errorf("postgres: %s: the function ended the transaction by itself (status %q)", op, status)
-	}
-	err = tx.Commit(ctx)
-	if errors.Is(err, pgx.ErrTxCommitRollback) {
-		return model.NoEffect(failed(op, err))
-	}
-	return failed(op, err)
-}
-
-// workFailed proves "no effect" only if the function left the block as it was: one that committed on its own and
-// failed afterwards has had its effect.
-func workFailed(op string, conn *pgx.Conn, err error) error {
-	wrapped := fmt.Errorf("postgres: %s: %w", op, err)
-	if status := conn.PgConn().TxStatus(); !conn.IsClosed() && status == 'I' {
-		return fmt.Errorf("postgres: %s: the function ended the transaction by itself: %v", op, err)
-	}
-	return model.NoEffect(wrapped)
+	return commitWith(ctx, op, conn.Conn(), tx, work)
 }
 
 // openBlock is the begin and the fence in one round trip.
@@ -123,8 +91,7 @@ func (s *Store) openBlock(claim Claim, token int64) *pgx.Batch {
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{BeginQuery: s.sql.begin})
 	batch.Queue(s.sql.fence, claim.Consumer, claim.MessageID, micros(claim.Now), token)
-	idle := strconv.FormatInt(s.opts.CommitIdle.Milliseconds(), 10)
-	batch.Queue(s.sql.fenced, claim.Consumer, claim.MessageID, token, idle)
+	batch.Queue(s.sql.fenced, claim.Consumer, claim.MessageID, token, s.opts.idle())
 	return batch
 }
 
@@ -149,19 +116,3 @@ func readFence(results pgx.BatchResults) (f fenceAnswer, err error) {
 	}
 	return f, err
 }
-
-// rollBack is a no-op after a commit. It also runs when the function panics or calls runtime.Goexit. Its error says
-// nothing that matters: a connection on which it failed is closed by pgx, and the server rolls back.
-func rollBack(ctx context.Context, tx pgx.Tx) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWait)
-	defer cancel()
-	_ = tx.Rollback(ctx)
-}
-
-// blockTx lends a transaction without the right to end it.
-type blockTx struct{ pgx.Tx }
-
-var errNotYours = errors.New("postgres: CommitTx ends this transaction, not the function that runs in it")
-
-func (blockTx) Commit(context.Context) error   { return errNotYours }
-func (blockTx) Rollback(context.Context) error { return errNotYours }

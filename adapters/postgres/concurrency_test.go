@@ -226,11 +226,39 @@ func TestEveryExecModeWorks(t *testing.T) {
 			must(t, s.CommitEffect(f.ctx, "c", "m", r, at(0), model.Effect{ID: "e", Account: "a", Amount: -7}))
 			must(t, s.CompleteClaim(f.ctx, "c", "m", r, at(time.Hour)))
 			f.stands(t, "m", done(r, at(0)))
+			everyOwnerCall(t, f, s)
 			if n, err := s.Prune(f.ctx, at(time.Microsecond)); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 		})
 	}
+}
+
+// everyOwnerCall makes each of them once, with bytes and words that a text form must quote.
+func everyOwnerCall(t *testing.T, f *fixture, s *postgres.Store) {
+	t.Helper()
+	const words = `it's \ "quoted" $1 é`
+	r := f.begin(t, "owned", at(0), lease)
+	extended, err := s.Extend(f.ctx, "c", "owned", r, at(time.Second), lease)
+	must(t, err)
+	r.LeaseUntil = at(time.Second + lease)
+	same(t, extended, r)
+	must(t, s.Release(f.ctx, "c", "owned", r, at(0), at(0), words))
+	r = f.begin(t, "owned", at(0), lease)
+	must(t, s.Bury(f.ctx, "c", "owned", r, at(0), words))
+	must(t, s.Replay(f.ctx, "c", "owned", at(0)))
+	r = f.begin(t, "owned", at(lease), lease)
+	if r.Attempts != 3 || r.Reason != words {
+		t.Fatalf("%+v", r)
+	}
+	must(t, s.CompleteResult(f.ctx, "c", "owned", r, at(lease), []byte("\x00'\\\xff")))
+	want := done(r, at(lease))
+	want.Result = []byte("\x00'\\\xff")
+	record, claimed, err := s.Begin(f.ctx, "c", "owned", at(0), lease)
+	if err != nil || claimed {
+		t.Fatal(claimed, err)
+	}
+	same(t, record, want)
 }
 
 // While a claim's turn is held up, others draw numbers; a claim that had drawn before its turn would come out below

@@ -2,8 +2,32 @@
 //
 // [New] makes a handle over a pool that the caller owns, [Open] one with a small pool of its own. [Store.Migrate]
 // makes the tables. A consumer calls [Store.Begin] (or [Store.BeginAs], which survives a lost reply), works, and
-// finishes with [Store.CommitTx], which puts the business write and DONE into one transaction: the only way to one
-// effect exactly.
+// finishes with [Store.CommitTx], which puts the business write and DONE into one transaction. Where nothing but this
+// database is written to, an [Inbox] does without a claim: [Inbox.ApplyTx] is mark and business write in one. These two
+// are the only ways to one effect exactly.
+//
+// # What an owner does with its claim
+//
+// [Store.Extend] prolongs it (a heartbeat), [Store.Release] gives it back for a fast retry, [Store.Bury] makes a poison
+// message a dead letter, which [Store.Replay] opens again after the fix, and [Store.CompleteResult] keeps a result for
+// duplicates. All present the record that Begin answered, and all go by its token, judged under the record's lock:
+//
+//	record                      CompleteClaim, CommitTx,  Release       Extend        Bury
+//	                            CommitEffect, -Result
+//	claim current, lease over   ok                        ok            ok            ok
+//	   or not, nobody took over
+//	claim released by its owner ErrFenced                 ok, the last  ErrFenced     ErrFenced
+//	                                                      word counts
+//	DONE by this claim          ok, nothing changes       ErrFenced     ErrFenced     ErrFenced
+//	DEAD by this claim          ErrFenced                 ErrFenced     ErrFenced     ok, nothing changes
+//	anything else               ErrFenced                 ErrFenced     ErrFenced     ErrFenced
+//
+// (CommitTx and CommitEffect say ErrNotFound where no record is left.) So a heartbeat that comes late, after the
+// completion, the release or a takeover, changes nothing and says that its worker should stop. [Store.Complete]
+// carries no claim: it makes whatever is PROCESSING DONE, a released message too, and is refused for a dead letter.
+//
+// Extend leaves UpdatedAt alone; Release, Bury and Replay set it to their now. A record tells the last reason until it
+// is DONE, and then its result.
 //
 // # Time
 //
@@ -13,7 +37,7 @@
 //
 // # Round trips
 //
-// Every call but CommitTx and a Prune of several batches is one pipeline: its statements travel together, end in one
+// Every call but CommitTx, ApplyTx and a Prune of several batches is one pipeline: its statements travel together, end in one
 // Sync, and are one implicit transaction. Statements are prepared, so a connection's first use of one costs a
 // parse-only round trip before it, on which nothing is executed. Handles made by [Open] prepare when they connect,
 // and look for a dead connection by peeking at its socket instead of pinging, so that each of their calls is exactly
@@ -21,7 +45,8 @@
 // cache (QueryExecModeCacheStatement, its default mode) does so for the others at their first call, and the pool
 // pings a connection that has been idle for a second. All other exec modes work, the simple protocol too.
 //
-// CommitTx takes one round trip for its begin and fence, those of the caller's function, and one for the commit.
+// CommitTx takes one round trip for its begin and fence, those of the caller's function, and one for the commit;
+// ApplyTx likewise, with the mark for the fence.
 //
 // A call is one attempt: nothing here repeats a call or a statement.
 //
@@ -41,8 +66,9 @@
 // table and key, held for that one transaction. Thus tokens increase per key, over takeovers, Prune and restarts,
 // and a token is fit for fencing elsewhere. The sequence must keep CACHE 1.
 //
-// CommitTx holds the row's lock while the caller's function runs, and a takeover of that key waits for it.
-// Options.CommitIdle bounds how long a worker that stalled or vanished in there can keep it.
+// CommitTx holds the row's lock while the caller's function runs, and a takeover of that key waits for it; ApplyTx
+// holds its mark, and whoever applies the same message waits. Options.CommitIdle bounds how long a worker that stalled
+// or vanished in there can keep it.
 //
 // # Errors
 //
@@ -53,6 +79,11 @@
 // # Schema and privileges
 //
 // The files under migrations/ are the schema, with its reasons; [MigrationSQL] renders them for one's own migration
-// tool. At run time a role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table, INSERT on the
-// ledger if CommitEffect is used, and SELECT on the table's sequence if Prune is. The database's encoding must be UTF8.
+// tool. A version that comes to a table in use adds to it without reading its rows, and leaves the statements of the
+// version before working, so that workers can be replaced one by one after the migration. Until the last old one
+// is gone, its completions do not respect a dead letter.
+//
+// At run time a role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on the table (for an inbox SELECT,
+// INSERT, DELETE and, for Prune's row locks, UPDATE on its own), INSERT on the ledger if CommitEffect or ApplyOnce is
+// used, and SELECT on the table's sequence if Prune is. The database's encoding must be UTF8.
 package postgres

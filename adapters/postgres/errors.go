@@ -12,7 +12,16 @@ import (
 const (
 	undefinedTable  = "42P01"
 	undefinedSchema = "3F000"
+	undefinedColumn = "42703"
 )
+
+// ErrNotDead refuses the Replay of a record that is no dead letter. Nothing changed.
+var ErrNotDead = errors.New("the record is not DEAD")
+
+// unmigrated says that the server knows less than this version's schema.
+func unmigrated(err error) bool {
+	return hasCode(err, undefinedTable, undefinedSchema, undefinedColumn)
+}
 
 // failed wraps the error of a call and adds the proof that nothing changed where there is one: nothing was sent, or
 // the server answered ERROR, which undoes the transaction as a whole. FATAL proves nothing: it can end a session
@@ -22,7 +31,7 @@ func failed(op string, err error) error {
 		return nil
 	}
 	wrapped := fmt.Errorf("postgres: %s: %w", op, err)
-	if hasCode(err, undefinedTable, undefinedSchema) {
+	if unmigrated(err) {
 		wrapped = fmt.Errorf("postgres: %s (was the schema migrated?): %w", op, err)
 	}
 	var server *pgconn.PgError

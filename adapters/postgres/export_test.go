@@ -13,6 +13,11 @@ func PruneSQL(schema string) string {
 	return newStatements(Options{Schema: schema}.withDefaults()).prune
 }
 
+// PruneInboxSQL is the inbox's, likewise.
+func PruneInboxSQL(schema string) string {
+	return newInboxStatements(Options{Schema: schema}.withDefaults()).prune
+}
+
 // PairStatements are the statements of a claim and a completion, in order.
 func PairStatements(o Options) []string {
 	s := newStatements(o.withDefaults())

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -184,13 +185,14 @@ func (f *fixture) stands(t testing.TB, id string, want model.Record) {
 func same(t testing.TB, got, want model.Record) {
 	t.Helper()
 	if got.State != want.State || got.Attempts != want.Attempts || got.Token != want.Token ||
-		!got.LeaseUntil.Equal(want.LeaseUntil) || !got.UpdatedAt.Equal(want.UpdatedAt) {
+		!got.LeaseUntil.Equal(want.LeaseUntil) || !got.UpdatedAt.Equal(want.UpdatedAt) ||
+		got.Reason != want.Reason || !bytes.Equal(got.Result, want.Result) || (got.Result == nil) != (want.Result == nil) {
 		t.Fatalf("record is %+v\nwant      %+v", got, want)
 	}
 }
 
 func done(claim model.Record, at time.Time) model.Record {
-	claim.State, claim.LeaseUntil, claim.UpdatedAt = model.Done, time.Time{}, at
+	claim.State, claim.LeaseUntil, claim.UpdatedAt, claim.Reason = model.Done, time.Time{}, at, ""
 	return claim
 }
 

@@ -16,6 +16,12 @@ import (
 // bytes on Postgres' 8 KiB pages, headers included) also where they do not compress.
 const MaxKeyBytes = 1280
 
+// MaxReasonBytes bounds the reason of a Release or a Bury, MaxResultBytes what CompleteResult keeps.
+const (
+	MaxReasonBytes = 64 << 10
+	MaxResultBytes = 64 << 20
+)
+
 // The instants that timestamptz can hold, the second one exclusive.
 var (
 	firstInstant = time.Date(-4713, time.November, 24, 0, 0, 0, 0, time.UTC)
@@ -53,6 +59,13 @@ func checkKey(consumer, messageID string) error {
 	return checkText("message id", messageID)
 }
 
+func checkReason(reason string) error {
+	if len(reason) > MaxReasonBytes {
+		return fmt.Errorf("reason has %d bytes, the limit is %d", len(reason), MaxReasonBytes)
+	}
+	return checkUTF8("reason", reason)
+}
+
 func checkNow(now time.Time) error {
 	if now.IsZero() {
 		return errors.New("now is zero")
@@ -73,6 +86,15 @@ func micros(t time.Time) time.Time {
 	return time.Unix(t.Unix(), int64(t.Nanosecond()/1000*1000)).UTC()
 }
 
+// microsUp rounds an instant up to a microsecond.
+func microsUp(t time.Time) time.Time {
+	cut := micros(t)
+	if cut.Before(t) {
+		return cut.Add(time.Microsecond)
+	}
+	return cut
+}
+
 // span turns now and lease into what is stored: the claim's instant cut down, the lease's end rounded up.
 func span(now time.Time, lease time.Duration) (from, until time.Time, err error) {
 	if err := checkNow(now); err != nil {
@@ -85,10 +107,7 @@ func span(now time.Time, lease time.Duration) (from, until time.Time, err error)
 		return from, until, fmt.Errorf("lease %v is shorter than a microsecond", lease)
 	}
 	end := now.Add(lease)
-	until = micros(end)
-	if until.Before(end) {
-		until = until.Add(time.Microsecond)
-	}
+	until = microsUp(end)
 	if err := checkInstant("the lease's end", until); err != nil {
 		return from, until, err
 	}

@@ -27,6 +27,13 @@ func number(t testing.TB, token string) uint64 {
 // unreachable is a store whose pool fails the test when it is used: refusals happen before any I/O.
 func unreachable(t *testing.T) *postgres.Store {
 	t.Helper()
+	store, err := postgres.New(unreachablePool(t), postgres.Options{})
+	must(t, err)
+	return store
+}
+
+func unreachablePool(t *testing.T) *pgxpool.Pool {
+	t.Helper()
 	config, err := pgxpool.ParseConfig("postgres://u:p@127.0.0.1:1/x")
 	must(t, err)
 	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error {
@@ -36,9 +43,7 @@ func unreachable(t *testing.T) *postgres.Store {
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	must(t, err)
 	t.Cleanup(pool.Close)
-	store, err := postgres.New(pool, postgres.Options{})
-	must(t, err)
-	return store
+	return pool
 }
 
 func TestBadInputIsRefusedBeforeAnyIO(t *testing.T) {
@@ -50,10 +55,11 @@ func TestBadInputIsRefusedBeforeAnyIO(t *testing.T) {
 		_, _, err := s.Begin(ctx, c, id, now, lease)
 		return err
 	}
-	for _, bad := range []struct {
-		names string
-		err   error
-	}{
+	extend := func(id string, now time.Time, lease time.Duration) error {
+		_, err := s.Extend(ctx, "c", id, claim, now, lease)
+		return err
+	}
+	for _, bad := range []badInput{
 		{"consumer", begin("", "m", at(0), lease)},
 		{"message id", begin("c", "", at(0), lease)},
 		{"consumer", begin("c\x00", "m", at(0), lease)},
@@ -80,16 +86,50 @@ func TestBadInputIsRefusedBeforeAnyIO(t *testing.T) {
 		{"effect id", s.CommitEffect(ctx, "c", "m", claim, at(0), model.Effect{ID: "\xff"})},
 		{"function", s.CommitTx(ctx, postgres.Claim{Consumer: "c", MessageID: "m", Record: claim, Now: at(0)}, nil)},
 		{"before", func() error { _, err := s.Prune(ctx, far); return err }()},
+		{"result", s.CompleteResult(ctx, "c", "m", claim, at(0), make([]byte, postgres.MaxResultBytes+1))},
+		{"now", s.CompleteResult(ctx, "c", "m", claim, time.Time{}, nil)},
+		{"consumer", s.Release(ctx, "", "m", claim, at(0), at(0), "")},
+		{"now", s.Release(ctx, "c", "m", claim, time.Time{}, at(0), "")},
+		{"visibleAt", s.Release(ctx, "c", "m", claim, at(0), far, "")},
+		{"visibleAt", s.Release(ctx, "c", "m", claim, at(0), far.Add(-1), "")},
+		{"visibleAt", s.Release(ctx, "c", "m", claim, at(0), time.Date(-5000, 1, 1, 0, 0, 0, 0, time.UTC), "")},
+		{"reason", s.Release(ctx, "c", "m", claim, at(0), at(0), "a\x00")},
+		{"reason", s.Bury(ctx, "c", "m", claim, at(0), "\xff")},
+		{"reason", s.Bury(ctx, "c", "m", claim, at(0), strings.Repeat("x", postgres.MaxReasonBytes+1))},
+		{"message id", s.Bury(ctx, "c", "", claim, at(0), "")},
+		{"message id", extend("", at(0), lease)},
+		{"now", extend("m", time.Time{}, lease)},
+		{"lease", extend("m", at(0), 0)},
+		{"lease", extend("m", at(0), 999)},
+		{"lease", extend("m", far.Add(-time.Second), time.Minute)},
+		{"consumer", s.Replay(ctx, "", "m", at(0))},
+		{"now", s.Replay(ctx, "c", "m", time.Time{})},
 		{"consumer", func() error { _, _, err := s.Lookup(ctx, "", "m"); return err }()},
 	} {
-		wantIs(t, bad.err, model.ErrRefused)
-		if !strings.Contains(bad.err.Error(), bad.names) || !strings.HasPrefix(bad.err.Error(), "postgres: ") {
-			t.Errorf("%q does not name %q", bad.err, bad.names)
-		}
+		bad.isNamed(t)
+	}
+}
+
+type badInput struct {
+	names string
+	err   error
+}
+
+func (b badInput) isNamed(t *testing.T) {
+	t.Helper()
+	wantIs(t, b.err, model.ErrRefused)
+	if !strings.Contains(b.err.Error(), b.names) || !strings.HasPrefix(b.err.Error(), "postgres: ") {
+		t.Errorf("%q does not name %q", b.err, b.names)
 	}
 }
 
 func TestContractStatesWhatTheStoreDoes(t *testing.T) {
+	inbox := postgres.InboxContract()
+	must(t, inbox.Validate())
+	if !inbox.NoLease || !inbox.NoAttempts || inbox.NoTimes || inbox.Precision != time.Microsecond || inbox.Clock != model.CallerClock {
+		t.Errorf("inbox contract %+v", inbox)
+	}
+	wantIs(t, inbox.AcceptsKey("", "m"), model.ErrRefused)
 	c := postgres.Contract()
 	must(t, c.Validate())
 	if c.Precision != time.Microsecond || !c.OrderedToken || c.Clock != model.CallerClock {
@@ -151,7 +191,9 @@ func TestOptionsAreValidated(t *testing.T) {
 		"Schema \"p": {Schema: "pg_x"},
 		"Table":      {Table: strings.Repeat("t", 60)},
 		"Ledger":     {Ledger: "a\x00b"},
-		"three":      {Table: "same", Ledger: "same"},
+		"Inbox":      {Inbox: strings.Repeat("i", 60)},
+		"four":       {Table: "same", Ledger: "same"},
+		"four n":     {Ledger: "x_inbox", Table: "x"},
 		"PruneBatch": {PruneBatch: -1},
 		"CommitIdle": {CommitIdle: time.Microsecond},
 	} {

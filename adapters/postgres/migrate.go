@@ -46,14 +46,20 @@ func renderMigrations(opts Options) ([]string, error) {
 
 // Migrate brings the schema to this version, all of it in one transaction or nothing. It may run in many processes
 // at once, and again at every start: an advisory lock per schema makes them take turns. A schema of a later version
-// than this code knows is an error.
-func (s *Store) Migrate(ctx context.Context) error {
+// than this code knows is an error. Handles that are open go on working, and so do those of an earlier version of
+// this code.
+func (s *Store) Migrate(ctx context.Context) error { return s.migrate(ctx) }
+
+// Migrate is [Store.Migrate]: one schema holds the tables of both.
+func (i *Inbox) Migrate(ctx context.Context) error { return i.migrate(ctx) }
+
+func (h *handle) migrate(ctx context.Context) error {
 	const op = "migrate"
-	texts, err := renderMigrations(s.opts)
+	texts, err := renderMigrations(h.opts)
 	if err != nil {
 		return err
 	}
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := h.pool.Acquire(ctx)
 	if err != nil {
 		return notSent(op, err)
 	}
@@ -63,13 +69,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 		return failed(op, err)
 	}
 	defer rollBack(ctx, tx)
-	if err := s.migrate(ctx, tx, texts); err != nil {
+	if err := h.opts.migrateIn(ctx, tx, texts); err != nil {
 		return failed(op, err)
 	}
 	return failed(op, tx.Commit(ctx))
 }
 
-func (s *Store) migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
+func (o Options) migrateIn(ctx context.Context, tx pgx.Tx, texts []string) error {
 	var encoding string
 	if err := tx.QueryRow(ctx, "select current_setting('server_encoding')").Scan(&encoding); err != nil {
 		return err
@@ -77,25 +83,25 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("the database's encoding is %s; only UTF8 keeps every id", encoding)
 	}
-	names := s.opts.names()
-	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended('effectonce migrate ' || $1::text, 0))", s.opts.Schema)
+	names := o.names()
+	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended('effectonce migrate ' || $1::text, 0))", o.Schema)
 	if err != nil {
 		return err
 	}
 	// Asking first spares a role that may use the schema, but not create one, a refusal.
 	var exists bool
-	err = tx.QueryRow(ctx, "select exists (select from pg_catalog.pg_namespace where nspname = $1::text)", s.opts.Schema).Scan(&exists)
+	err = tx.QueryRow(ctx, "select exists (select from pg_catalog.pg_namespace where nspname = $1::text)", o.Schema).Scan(&exists)
 	if err == nil && !exists {
 		_, err = tx.Exec(ctx, names.Replace("create schema {schema}"))
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.ensureVersions(ctx, tx, names); err != nil {
+	if err := o.ensureVersions(ctx, tx, names); err != nil {
 		return err
 	}
 	var version int
-	err = tx.QueryRow(ctx, names.Replace("select coalesce(max(version), 0) from {versions} where store = $1::text"), s.opts.Table).Scan(&version)
+	err = tx.QueryRow(ctx, names.Replace("select coalesce(max(version), 0) from {versions} where store = $1::text"), o.Table).Scan(&version)
 	if err != nil {
 		return err
 	}
@@ -106,7 +112,7 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 		if _, err := tx.Exec(ctx, texts[i]); err != nil {
 			return fmt.Errorf("version %d: %w", i+1, err)
 		}
-		if _, err := tx.Exec(ctx, names.Replace("insert into {versions} (store, version) values ($1::text, $2::int)"), s.opts.Table, i+1); err != nil {
+		if _, err := tx.Exec(ctx, names.Replace("insert into {versions} (store, version) values ($1::text, $2::int)"), o.Table, i+1); err != nil {
 			return err
 		}
 	}
@@ -114,9 +120,9 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 }
 
 // ensureVersions looks before it creates: "if not exists" would answer every later start with a notice.
-func (s *Store) ensureVersions(ctx context.Context, tx pgx.Tx, names *strings.Replacer) error {
+func (o Options) ensureVersions(ctx context.Context, tx pgx.Tx, names *strings.Replacer) error {
 	var table *string
-	qualified := pgx.Identifier{s.opts.Schema, versionTable}.Sanitize()
+	qualified := pgx.Identifier{o.Schema, versionTable}.Sanitize()
 	if err := tx.QueryRow(ctx, "select to_regclass($1::text)::text", qualified).Scan(&table); err != nil {
 		return err
 	}

@@ -42,39 +42,53 @@ type OpenOptions struct {
 //
 // ctx is for the opening alone. To end a handle with something else, context.AfterFunc(alive, store.Close).
 func Open(ctx context.Context, dsn string, opts OpenOptions) (*Store, error) {
+	store := &Store{sql: newStatements(opts.withDefaults())}
+	if err := store.open(ctx, dsn, opts, store.sql.all()); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// OpenInbox is [Open] for an inbox.
+func OpenInbox(ctx context.Context, dsn string, opts OpenOptions) (*Inbox, error) {
+	inbox := &Inbox{sql: newInboxStatements(opts.withDefaults())}
+	if err := inbox.open(ctx, dsn, opts, inbox.sql.all()); err != nil {
+		return nil, err
+	}
+	return inbox, nil
+}
+
+func (h *handle) open(ctx context.Context, dsn string, opts OpenOptions, texts []string) error {
 	const op = "open"
 	if err := opts.Validate(); err != nil {
-		return nil, err
+		return err
 	}
 	if opts.Conns == 0 {
 		opts.Conns = defaultConns
 	}
 	if opts.Conns < 1 || opts.Conns > maxConns {
-		return nil, fmt.Errorf("postgres: %s: Conns %d is not within 1 and %d", op, opts.Conns, maxConns)
+		return fmt.Errorf("postgres: %s: Conns %d is not within 1 and %d", op, opts.Conns, maxConns)
 	}
 	config, err := parseDSN(dsn, opts.Addr, opts.ApplicationName)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: %s: %w", op, err)
+		return fmt.Errorf("postgres: %s: %w", op, err)
 	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = int32(opts.Conns), 0, 0
 	// No ping: it would be a round trip beside the call. A connection that its server has closed shows at its socket.
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return !hungUp(conn.PgConn().Conn()), nil }
-
-	store := &Store{owned: true, opts: opts.Options.withDefaults()}
-	store.sql = newStatements(store.opts)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		err := store.sql.prepare(ctx, conn)
-		if hasCode(err, undefinedTable, undefinedSchema) {
-			return nil // not migrated yet; the calls themselves will say so
+		err := prepare(ctx, conn, texts)
+		if unmigrated(err) {
+			return nil // the calls themselves will say so
 		}
 		return err
 	}
-	store.pool, err = pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, notSent(op, err)
+	h.owned, h.opts, h.texts = true, opts.Options.withDefaults(), texts
+	if h.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return notSent(op, err)
 	}
-	return store, nil
+	return nil
 }
 
 // parseDSN never hands on pgx's own words about a DSN: see errNoDSN.

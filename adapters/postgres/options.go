@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ const (
 	DefaultSchema     = "effectonce"
 	DefaultTable      = "dedup"
 	DefaultLedger     = "dedup_ledger"
+	DefaultInbox      = DefaultTable + inboxSuffix
 	DefaultPruneBatch = 1000
 	DefaultCommitIdle = 30 * time.Second
 )
@@ -27,20 +29,26 @@ const (
 	maxIdentifier = 63
 	// maxTable leaves room for the names that are made from the table's: "_token_seq" is the longest.
 	maxTable = maxIdentifier - len("_token_seq")
+	// maxInbox leaves room for the index's name, and holds the longest name that is made from a table's.
+	maxInbox    = maxIdentifier - len(indexSuffix)
+	inboxSuffix = "_inbox"
+	indexSuffix = "_old"
 	// maxPruneBatch bounds the row locks and the WAL of one batch.
 	maxPruneBatch = 100_000
 
 	versionTable = "effectonce_migrations"
 )
 
-// Options say where a store lives. The zero value is usable.
+// Options say where a store and an inbox live. The zero value is usable.
 type Options struct {
 	// Schema, Table and Ledger are names, not SQL: any name that Postgres can hold is quoted as needed.
 	Schema, Table, Ledger string
+	// Inbox is the table of [Inbox], a name like the others. Empty: the Table's with "_inbox" behind.
+	Inbox string
 	// PruneBatch is how many records one transaction of Prune removes at most, 1 to 100,000.
 	PruneBatch int
-	// CommitIdle is how long the server lets CommitTx's transaction wait for its client between two statements, from
-	// 1ms, before it ends that session. Until then a takeover of the key waits behind it.
+	// CommitIdle is how long the server lets the transaction of CommitTx or ApplyTx wait for its client between two
+	// statements, from 1ms, before it ends that session. Until then others who want the key wait behind it.
 	CommitIdle time.Duration
 	_          struct{}
 }
@@ -54,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Ledger == "" {
 		o.Ledger = DefaultLedger
+	}
+	if o.Inbox == "" {
+		o.Inbox = o.Table + inboxSuffix
 	}
 	if o.PruneBatch == 0 {
 		o.PruneBatch = DefaultPruneBatch
@@ -70,16 +81,18 @@ func (o Options) Validate() error {
 	for _, name := range []struct {
 		field, value string
 		limit        int
-	}{{"Schema", o.Schema, maxIdentifier}, {"Table", o.Table, maxTable}, {"Ledger", o.Ledger, maxIdentifier}} {
+	}{{"Schema", o.Schema, maxIdentifier}, {"Table", o.Table, maxTable}, {"Ledger", o.Ledger, maxIdentifier}, {"Inbox", o.Inbox, maxInbox}} {
 		if err := checkName(name.value, name.limit); err != nil {
 			return fmt.Errorf("postgres: options: %s %w", name.field, err)
 		}
 	}
+	tables := []string{o.Table, o.Ledger, o.Inbox, versionTable}
+	slices.Sort(tables)
 	switch {
 	case strings.HasPrefix(o.Schema, "pg_"):
 		return fmt.Errorf("postgres: options: Schema %q: names with pg_ are the server's own", o.Schema)
-	case o.Table == o.Ledger || o.Table == versionTable || o.Ledger == versionTable:
-		return fmt.Errorf("postgres: options: Table %q, Ledger %q and %q must be three names", o.Table, o.Ledger, versionTable)
+	case len(slices.Compact(tables)) < 4:
+		return fmt.Errorf("postgres: options: Table %q, Ledger %q, Inbox %q and %q must be four names", o.Table, o.Ledger, o.Inbox, versionTable)
 	case o.PruneBatch < 1 || o.PruneBatch > maxPruneBatch:
 		return fmt.Errorf("postgres: options: PruneBatch %d is not within 1 and %d", o.PruneBatch, maxPruneBatch)
 	case o.CommitIdle < time.Millisecond || o.CommitIdle > math.MaxInt32*time.Millisecond:
@@ -107,6 +120,10 @@ func (o Options) names() *strings.Replacer {
 	return strings.NewReplacer(
 		"{schema}", pgx.Identifier{o.Schema}.Sanitize(),
 		"{table}", quoted(o.Table),
+		"{table_text}", literal(quoted(o.Table)),
+		"{states_check}", pgx.Identifier{o.Table + "_states"}.Sanitize(),
+		"{inbox}", quoted(o.Inbox),
+		"{inbox_index}", pgx.Identifier{o.Inbox + indexSuffix}.Sanitize(),
 		"{prune_index}", pgx.Identifier{o.Table + "_prune"}.Sanitize(),
 		"{ledger}", quoted(o.Ledger),
 		"{versions}", quoted(versionTable),
@@ -114,6 +131,9 @@ func (o Options) names() *strings.Replacer {
 		"{batch}", strconv.Itoa(o.PruneBatch),
 	)
 }
+
+// literal quotes a text for SQL, as standard_conforming_strings (the server's default) reads it.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // lockSeed keeps the advisory locks of two tables of one database apart.
 func (o Options) lockSeed() int64 {

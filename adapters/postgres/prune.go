@@ -17,11 +17,17 @@ import (
 // The count is of records that this call removed: two prunes at once share them out. With an error it says how many
 // are gone for certain; the batch that failed may have removed more, unless the error proves otherwise.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
+	return s.prune(ctx, s.sql.prune, s.opts.Table, before)
+}
+
+// prune repeats a statement that removes one batch and answers how many rows it found, how many it removed, and how
+// far the first batch could see.
+func (h *handle) prune(ctx context.Context, statement, table string, before time.Time) (int, error) {
 	const op = "prune"
 	if err := checkInstant("before", before); err != nil {
 		return 0, refused(op, err)
 	}
-	table := pgx.Identifier{s.opts.Schema, s.opts.Table}.Sanitize()
+	qualified := pgx.Identifier{h.opts.Schema, table}.Sanitize()
 	cut := micros(before)
 	var horizon *int64
 	total := 0
@@ -29,8 +35,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
 		var found, removed int
 		batch := &pgx.Batch{}
 		batch.Queue(isolationSQL)
-		batch.Queue(s.sql.prune, cut, horizon, table)
-		err := s.send(ctx, op, batch, func(results pgx.BatchResults) error {
+		batch.Queue(statement, cut, horizon, qualified)
+		err := h.send(ctx, op, batch, func(results pgx.BatchResults) error {
 			return results.QueryRow().Scan(&found, &removed, &horizon)
 		})
 		if err != nil {
@@ -39,7 +45,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int, error) {
 		total += removed
 		// Fewer than a batch means that the scan came to its end: rows that were no longer old or DONE once their
 		// lock was had are not among the found, and the limit counts the found alone.
-		if found < s.opts.PruneBatch {
+		if found < h.opts.PruneBatch {
 			return total, nil
 		}
 	}

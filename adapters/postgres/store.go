@@ -3,9 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,33 +17,40 @@ var (
 	_ model.Rebeginner      = (*Store)(nil)
 	_ model.Fencer          = (*Store)(nil)
 	_ model.EffectCommitter = (*Store)(nil)
+	_ model.ResultKeeper    = (*Store)(nil)
+	_ model.Releaser        = (*Store)(nil)
+	_ model.Extender        = (*Store)(nil)
+	_ model.DeadLetterer    = (*Store)(nil)
 	_ model.Reader          = (*Store)(nil)
 )
 
 // Store is one handle on a dedup table. All methods may be called from several goroutines and processes at once.
 type Store struct {
-	pool  *pgxpool.Pool
-	owned bool
-	opts  Options
-	sql   statements
-
-	// warming keeps two Warm calls from each holding half of the connections that both want.
-	warming sync.Mutex
+	handle
+	sql statements
 }
 
 // New makes a handle over a pool that stays the caller's: Close leaves it open. Nothing is sent.
 func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
-	if pool == nil {
-		return nil, errors.New("postgres: new: no pool")
-	}
-	if err := opts.Validate(); err != nil {
+	opts, err := checkNew(pool, opts)
+	if err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
-	return &Store{pool: pool, opts: opts, sql: newStatements(opts)}, nil
+	sql := newStatements(opts)
+	return &Store{handle: handle{pool: pool, opts: opts, texts: sql.all()}, sql: sql}, nil
 }
 
-// Begin claims a message; see [model.Store]. A refused Begin answers with the record that refused it.
+// Warm prepares the store's statements, touching no data: on every connection of a pool that Open made, opening
+// those that are not there yet; on a caller's pool, on the connections that are idle, or on one. It is for a caller
+// whose first calls should already be one round trip each.
+func (s *Store) Warm(ctx context.Context) error { return s.warm(ctx) }
+
+// Close ends the pool of a handle that Open made, waiting for calls in flight; it leaves a caller's pool alone.
+// It may be called more than once.
+func (s *Store) Close() { s.close() }
+
+// Begin claims a message; see [model.Store]. A refused Begin answers with the record that refused it, its reason and
+// its result included. A claim that follows a released one brings that one's reason.
 func (s *Store) Begin(ctx context.Context, consumer, messageID string, now time.Time, lease time.Duration) (model.Record, bool, error) {
 	return s.claim(ctx, "begin", consumer, messageID, nil, now, lease)
 }
@@ -112,24 +117,6 @@ func (s *Store) Lookup(ctx context.Context, consumer, messageID string) (model.R
 	return found.record(), true, nil
 }
 
-// send runs one pipeline whose first statement is isolationSQL. The commit is answered by the Sync, after every
-// statement: an answer counts only once Close has agreed.
-func (s *Store) send(ctx context.Context, op string, batch *pgx.Batch, read func(pgx.BatchResults) error) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return notSent(op, err)
-	}
-	defer conn.Release()
-	results := conn.SendBatch(ctx, batch)
-	if _, err = results.Exec(); err == nil {
-		err = read(results)
-	}
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	return failed(op, err)
-}
-
 // row is a record as the statements answer it.
 type row struct {
 	mine       bool
@@ -138,10 +125,12 @@ type row struct {
 	leaseUntil *time.Time
 	updatedAt  time.Time
 	token      int64
+	reason     string
+	result     []byte
 }
 
 func (r *row) scan(from pgx.Row) error {
-	return from.Scan(&r.mine, &r.state, &r.attempts, &r.leaseUntil, &r.updatedAt, &r.token)
+	return from.Scan(&r.mine, &r.state, &r.attempts, &r.leaseUntil, &r.updatedAt, &r.token, &r.reason, &r.result)
 }
 
 func (r *row) record() model.Record {
@@ -150,59 +139,11 @@ func (r *row) record() model.Record {
 		Attempts:  r.attempts,
 		UpdatedAt: r.updatedAt.UTC(),
 		Token:     strconv.FormatInt(r.token, 10),
+		Reason:    r.reason,
+		Result:    r.result,
 	}
 	if r.leaseUntil != nil {
 		record.LeaseUntil = r.leaseUntil.UTC()
 	}
 	return record
-}
-
-// Warm prepares the store's statements, touching no data: on every connection of a pool that Open made, opening
-// those that are not there yet; on a caller's pool, on the connections that are idle, or on one. It is for a caller
-// whose first calls should already be one round trip each.
-func (s *Store) Warm(ctx context.Context) error {
-	s.warming.Lock()
-	defer s.warming.Unlock()
-	wanted := 1
-	if s.owned {
-		wanted = int(s.pool.Config().MaxConns)
-	}
-	conns := s.pool.AcquireAllIdle(ctx)
-	defer func() {
-		for _, conn := range conns {
-			conn.Release()
-		}
-	}()
-	for len(conns) < wanted {
-		conn, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return notSent("warm", err)
-		}
-		conns = append(conns, conn)
-	}
-	for _, conn := range conns {
-		if err := s.sql.prepare(ctx, conn.Conn()); err != nil {
-			return fmt.Errorf("postgres: warm: %w", err)
-		}
-	}
-	return nil
-}
-
-// prepare gives the connection a statement of its own for each text: found before pgx's statement cache, and never
-// displaced from it.
-func (s statements) prepare(ctx context.Context, conn *pgx.Conn) error {
-	for _, text := range s.all() {
-		if _, err := conn.Prepare(ctx, text, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Close ends the pool of a handle that Open made, waiting for calls in flight; it leaves a caller's pool alone.
-// It may be called more than once.
-func (s *Store) Close() {
-	if s.owned {
-		s.pool.Close()
-	}
 }

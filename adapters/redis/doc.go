@@ -17,6 +17,18 @@
 // when the namespace is made: [Store.Warm] refuses another one, since two workers that disagree would not see each
 // other's claims.
 //
+// A record has the fields state, attempts, lease, updated, token and nonce; released and reason from a release or a
+// burial on, until the next claim; result from [Store.CompleteResult] on, for as long as DONE is remembered. DEAD
+// records are in no index: they stay until Replay.
+//
+// # What becomes of a claim
+//
+// A claim is current until somebody takes over, its lease notwithstanding: its owner may complete, extend, release or
+// bury as long as nobody did. Completion and burial end it, and repeating them is ok. A release gives it up before
+// somebody else has it, so that all its owner can still do is to release again. Replay makes it stale by drawing a
+// token that nobody is told. Whatever it is refused for, the error is [model.ErrFenced], or [model.ErrNotFound] where
+// no record is left.
+//
 // # Tokens
 //
 // A claim's token is counter × partitions + partition: a base-10 uint64 that increases per key, also over Prune and
@@ -34,4 +46,9 @@
 // Durability is the server's: with appendonly and appendfsync always nothing that was answered is lost; with less,
 // state [model.Contract].LosesOnCrash. A failover to a replica loses what had not reached it. maxmemory-policy must be
 // noeviction, since an evicted DONE record is a message that is handled again.
+//
+// # A store of your own
+//
+// [NewClient], [Script], [Send] and [Outcome] are what this store stands on, and [Drop], [Settled] and [Control] are
+// what the kit needs beside it; they serve another store on Redis as well. The package redisttl is one.
 package redis

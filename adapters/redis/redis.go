@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -37,8 +35,9 @@ type Options struct {
 	_        struct{}
 }
 
-// Store is a [model.Store] on Redis that can also begin again under a nonce, fence, commit an effect together with
-// DONE, and look a record up. It is safe for concurrent use.
+// Store is a [model.Store] on Redis that offers every optional interface of the model: begin again under a nonce,
+// fence, commit an effect or keep a result together with DONE, release, extend, bury and replay, and look a record up.
+// It is safe for concurrent use.
 type Store struct {
 	client     goredis.UniversalClient
 	owned      bool
@@ -54,7 +53,7 @@ type Store struct {
 //
 // The client should have ContextTimeoutEnabled set, or a call outlives its context's deadline until ReadTimeout.
 func New(client goredis.UniversalClient, o Options) (*Store, error) {
-	if err := checkClient(client); err != nil {
+	if err := CheckClient(client); err != nil {
 		return nil, fmt.Errorf("redis: new: %w", err)
 	}
 	if err := checkNamespace(o.Namespace); err != nil {
@@ -122,7 +121,7 @@ func (s *Store) Warm(ctx context.Context) error {
 		return fmt.Errorf("redis: warm: namespace %s has %v partitions, not %s", s.namespace, reply, s.partitions)
 	}
 	for _, sc := range s.scripts.all() {
-		if err := s.client.ScriptLoad(ctx, sc.source).Err(); err != nil {
+		if err := sc.Load(ctx, s.client); err != nil {
 			return failed("warm", err)
 		}
 	}
@@ -133,64 +132,4 @@ func (s *Store) Warm(ctx context.Context) error {
 // clock. A server that may lose what it answered adds LosesOnCrash: that is a fact of the deployment.
 func Contract() model.Contract {
 	return model.Contract{Precision: time.Microsecond, OrderedToken: true}
-}
-
-func checkClient(client goredis.UniversalClient) error {
-	retries := 0
-	switch c := client.(type) {
-	case *goredis.Client:
-		retries = c.Options().MaxRetries
-	case *goredis.ClusterClient:
-		if c.Options().ReadOnly {
-			return errors.New("the cluster client reads from replicas, which lag behind: unset ReadOnly, RouteByLatency and RouteRandomly")
-		}
-		retries = c.Options().MaxRetries
-	default:
-		return fmt.Errorf("%T is neither *redis.Client nor *redis.ClusterClient, and what it repeats is unknown", client)
-	}
-	if retries > 0 {
-		return ErrRetries
-	}
-	return nil
-}
-
-// settingsFor tells nothing of what is wrong within a URL: half of a password may be what did not parse.
-func settingsFor(url string, o Options) (*goredis.Options, error) {
-	settings, err := goredis.ParseURL(url)
-	if err != nil {
-		return nil, errors.New("not a URL that Redis clients know: redis://user:password@host:port/db, special characters in " +
-			"a password written as %XX (the text is withheld, for it may hold one)")
-	}
-	if settings.MaxRetries > 0 {
-		return nil, ErrRetries
-	}
-	if o.Addr != "" {
-		if _, _, err := net.SplitHostPort(o.Addr); err != nil {
-			return nil, fmt.Errorf("option Addr: %w", err)
-		}
-		settings.Network, settings.Addr = "tcp", o.Addr
-	}
-	if o.PoolSize < 0 {
-		return nil, fmt.Errorf("option PoolSize %d is negative", o.PoolSize)
-	}
-	settings.MaxRetries = -1
-	settings.ContextTimeoutEnabled = true
-	settings.ClientName = o.Namespace
-	settings.PoolSize = defaultPoolSize
-	if o.PoolSize > 0 {
-		settings.PoolSize = o.PoolSize
-	}
-	if settings.DialTimeout == 0 {
-		settings.DialTimeout = ioTimeout
-	}
-	if settings.ReadTimeout == 0 {
-		settings.ReadTimeout = ioTimeout
-	}
-	settings.Dialer = deferred(goredis.NewDialer(settings))
-	// Nothing here is pipelined or pushed: no second pool, no handshake beyond name and database.
-	settings.PipelinePoolSize = -1
-	settings.Protocol = 2
-	settings.DisableIdentity = true
-	settings.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return settings, nil
 }

@@ -2,12 +2,8 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 var (
@@ -17,66 +13,44 @@ var (
 	completeSource string
 	//go:embed finish.lua
 	finishSource string
+	//go:embed release.lua
+	releaseSource string
+	//go:embed extend.lua
+	extendSource string
+	//go:embed bury.lua
+	burySource string
+	//go:embed replay.lua
+	replaySource string
 	//go:embed prune.lua
 	pruneSource string
 )
 
-type script struct{ source, sha string }
-
-type scripts struct{ begin, complete, finish, prune script }
+type scripts struct{ begin, complete, finish, release, extend, bury, replay, prune Script }
 
 func newScripts() scripts {
 	return scripts{
-		begin:    newScript(beginSource),
-		complete: newScript(completeSource),
-		finish:   newScript(finishSource),
-		prune:    newScript(pruneSource),
+		begin:    NewScript(beginSource),
+		complete: NewScript(completeSource),
+		finish:   NewScript(finishSource),
+		release:  NewScript(releaseSource),
+		extend:   NewScript(extendSource),
+		bury:     NewScript(burySource),
+		replay:   NewScript(replaySource),
+		prune:    NewScript(pruneSource),
 	}
 }
 
-func newScript(source string) script {
-	sum := sha1.Sum([]byte(source))
-	return script{source: source, sha: hex.EncodeToString(sum[:])}
+func (s scripts) all() []Script {
+	return []Script{s.begin, s.complete, s.finish, s.release, s.extend, s.bury, s.replay, s.prune}
 }
 
-func (s scripts) all() []script { return []script{s.begin, s.complete, s.finish, s.prune} }
-
-// once is a command that no layer of the driver sends a second time. A cluster client needs telling, whatever its
-// MaxRetries: the loop that follows redirections also repeats after a lost reply, for commands that do not object.
-type once struct{ *goredis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
-// run sends one EVALSHA. A server that does not know the script (restarted, flushed) says so without having run
-// anything, and gets the source.
-func (s *Store) run(ctx context.Context, sc script, keys []string, args ...string) (any, error) {
-	reply, err := s.eval(ctx, "evalsha", sc.sha, keys, args)
-	if err != nil && goredis.HasErrorPrefix(err, "NOSCRIPT") {
-		return s.eval(ctx, "eval", sc.source, keys, args)
-	}
-	return reply, err
-}
-
-func (s *Store) eval(ctx context.Context, name, body string, keys, args []string) (any, error) {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, name, body, len(keys))
-	for _, k := range keys {
-		words = append(words, k)
-	}
-	for _, a := range args {
-		words = append(words, a)
-	}
-	const firstKey = 3
-	return s.send(ctx, firstKey, words...)
+// run sends one script call.
+func (s *Store) run(ctx context.Context, sc Script, keys []string, args ...string) (any, error) {
+	return sc.Run(ctx, s.client, keys, args...)
 }
 
 func (s *Store) send(ctx context.Context, firstKey int8, words ...any) (any, error) {
-	cmd := goredis.NewCmd(ctx, words...)
-	cmd.SetFirstKeyPos(firstKey)
-	if err := s.client.Process(ctx, once{cmd}); err != nil {
-		return nil, err
-	}
-	return cmd.Val(), nil
+	return Send(ctx, s.client, firstKey, words...)
 }
 
 func textOf(reply any) (string, error) {

@@ -49,7 +49,7 @@ func (s *Store) begin(ctx context.Context, op, consumer, messageID, nonce string
 		return model.Record{}, false, failed(op, err)
 	}
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 6 {
+	if !ok || len(fields) != 1+recordFields {
 		return model.Record{}, false, fmt.Errorf("redis: %s: unexpected reply %T", op, reply)
 	}
 	record, err := parseRecord(fields[1:])
@@ -59,8 +59,8 @@ func (s *Store) begin(ctx context.Context, op, consumer, messageID, nonce string
 	return record, fields[0] == int64(1), nil
 }
 
-// Complete makes a message DONE, whoever holds it. DONE already is ok and keeps UpdatedAt; without a record the error
-// is [model.ErrNotFound].
+// Complete makes a message DONE, whoever holds it, and whether or not it was released. DONE already is ok and keeps
+// UpdatedAt; without a record the error is [model.ErrNotFound], and for a dead letter [model.ErrFenced].
 func (s *Store) Complete(ctx context.Context, consumer, messageID string, now time.Time) error {
 	const op = "complete"
 	at, err := admit(ctx, op, consumer, messageID, now)
@@ -81,7 +81,7 @@ func (s *Store) CompleteClaim(ctx context.Context, consumer, messageID string, c
 		return err
 	}
 	p, key := s.recordKey(consumer, messageID)
-	reply, err := s.run(ctx, s.scripts.finish, []string{key, p.done, p.ledger}, at, claim.Token)
+	reply, err := s.run(ctx, s.scripts.finish, []string{key, p.done, p.ledger}, at, claim.Token, "")
 	return verdict(op, reply, err)
 }
 
@@ -109,12 +109,12 @@ func (s *Store) Lookup(ctx context.Context, consumer, messageID string) (model.R
 		return model.Record{}, false, err
 	}
 	_, key := s.recordKey(consumer, messageID)
-	reply, err := s.send(ctx, 1, "hmget", key, "state", "attempts", "lease", "updated", "token")
+	reply, err := s.send(ctx, 1, "hmget", key, "state", "attempts", "lease", "updated", "token", "reason", "result")
 	if err != nil {
 		return model.Record{}, false, failed(op, err)
 	}
 	fields, ok := reply.([]any)
-	if !ok || len(fields) != 5 {
+	if !ok || len(fields) != recordFields {
 		return model.Record{}, false, fmt.Errorf("redis: %s: unexpected reply %T", op, reply)
 	}
 	if fields[0] == nil {
@@ -202,7 +202,7 @@ func admit(ctx context.Context, op, consumer, messageID string, now time.Time) (
 	return admitInstant(op, "now", now)
 }
 
-// verdict turns the word that a completing script answers into an error.
+// verdict turns the word that a script answers into an error.
 func verdict(op string, reply any, err error) error {
 	if err != nil {
 		return failed(op, err)
@@ -218,7 +218,10 @@ func verdict(op string, reply any, err error) error {
 	return fmt.Errorf("redis: %s: unexpected reply %v", op, reply)
 }
 
-// parseRecord reads state, attempts, lease, updated and token.
+const recordFields = 7
+
+// parseRecord reads state, attempts, lease, updated and token, and after them reason and result, each of which may be
+// missing.
 func parseRecord(fields []any) (model.Record, error) {
 	var text [5]string
 	for i := range text {
@@ -237,6 +240,12 @@ func parseRecord(fields []any) (model.Record, error) {
 	}
 	if r.UpdatedAt, err = parseInstant(text[3]); err != nil {
 		return model.Record{}, fmt.Errorf("updated: %w", err)
+	}
+	if reason, ok := fields[5].(string); ok {
+		r.Reason = reason
+	}
+	if result, ok := fields[6].(string); ok {
+		r.Result = []byte(result)
 	}
 	return r, nil
 }

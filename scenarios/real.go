@@ -1,0 +1,274 @@
+package scenarios
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// crew runs a plan of the real tier: every worker at once, each on its own handle, in rounds. The time moves and
+// workers crash between two rounds only, when nobody is in a call.
+//
+// A worker is told what to do in lines of the plan and answers in lines of the history, and is told nothing else. No
+// lock is held across a call: each worker's driver records for itself, and moments come from one atomic sequence.
+type crew struct {
+	*execution
+	moment  atomic.Int64
+	drivers []*driver
+}
+
+// driver is the executor's side of one worker.
+type driver struct {
+	worker  *worker
+	handle  *handle
+	in, out chan string
+	done    []recorded
+	err     error
+	late    bool
+}
+
+// recorded is one operation, before all are put in order. Claims are still named by the worker's own numbers.
+type recorded struct {
+	operation model.Operation
+	step      int
+	fault     string
+}
+
+func (x *execution) runReal(ctx context.Context) (*ran, error) {
+	c := &crew{execution: x}
+	for i := range x.workers {
+		c.drivers = append(c.drivers, &driver{worker: &x.workers[i]})
+	}
+	defer c.dismiss()
+	for at := 0; at < len(x.plan.Steps); {
+		if s := &x.plan.Steps[at]; !s.calls() {
+			if err := c.between(ctx, s); err != nil {
+				return nil, err
+			}
+			at++
+			continue
+		}
+		end := at
+		for end < len(x.plan.Steps) && x.plan.Steps[end].calls() {
+			end++
+		}
+		if err := c.round(ctx, at, end); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+	r := c.order()
+	if c.stuck() {
+		c.lane.abandon()
+		return r, nil
+	}
+	return r, x.readLedger(ctx)
+}
+
+// between is a step that is no call: the time moves, or a worker crashes.
+func (c *crew) between(ctx context.Context, s *Step) error {
+	if s.Verb == CrashStep {
+		d := c.drivers[s.Worker-1]
+		d.end()
+		d.handle = nil
+	}
+	return c.step(ctx, s)
+}
+
+// round has every worker take its steps of the round, one after the other, while the others take theirs.
+func (c *crew) round(ctx context.Context, from, to int) error {
+	for _, d := range c.drivers {
+		if err := c.enlist(ctx, d, from, to); err != nil {
+			return err
+		}
+	}
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for _, d := range c.drivers {
+		if d.late {
+			continue
+		}
+		all.Go(func() {
+			<-start
+			for at := from; at < to && d.err == nil && !d.late; at++ {
+				if c.plan.Steps[at].Worker == d.worker.number {
+					d.err = c.tell(ctx, d, at)
+				}
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	var err error
+	for _, d := range c.drivers {
+		err = errors.Join(err, d.err)
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// enlist opens the handle of a worker that has something to do and starts the worker on it.
+func (c *crew) enlist(ctx context.Context, d *driver, from, to int) error {
+	busy := slices.ContainsFunc(c.plan.Steps[from:to], func(s Step) bool { return s.Worker == d.worker.number })
+	if !busy || d.handle != nil {
+		return nil
+	}
+	h, err := c.execution.handle(ctx, d.worker)
+	if err != nil {
+		return err
+	}
+	d.handle, d.in, d.out = h, make(chan string), make(chan string, 1)
+	go d.worker.serve(ctx, h, c.lane.h, d.in, d.out, c.history.Epoch)
+	return nil
+}
+
+// tell hands a worker one line and records what it answers.
+func (c *crew) tell(ctx context.Context, d *driver, at int) error {
+	s := &c.plan.Steps[at]
+	fault, err := c.arm(s)
+	if err != nil {
+		return err
+	}
+	call := c.moment.Add(1)
+	begun := time.Now()
+	d.in <- s.line()
+	line, answered := d.await()
+	if !answered {
+		d.late = true
+		d.done = append(d.done, recorded{operation: model.Operation{
+			Worker: d.worker.number, Handle: d.worker.handle, Kind: s.Verb, Key: c.keyOf(s), Call: call, Late: true,
+		}, step: at})
+		return nil
+	}
+	if line == "" {
+		return nil // the step could not be taken
+	}
+	o, err := c.history.ParseOperation(line)
+	if err != nil {
+		return err
+	}
+	o.Call, o.Return = call, c.moment.Add(1)
+	r := recorded{operation: o, step: at}
+	r.fault = c.close(ctx, s, &r.operation, fault, time.Since(begun))
+	d.done = append(d.done, r)
+	if r.fault != "" && s.Reply == Lost {
+		c.lane.warm(ctx, d.worker.number, d.handle)
+	}
+	return nil
+}
+
+func (c *crew) keyOf(s *Step) model.Key {
+	if s.Key == 0 {
+		return model.Key{}
+	}
+	return c.plan.Keys[s.Key-1]
+}
+
+// await waits for a worker's answer, within the bound of a call.
+func (d *driver) await() (string, bool) {
+	watch := time.NewTicker(watchEvery)
+	defer watch.Stop()
+	begun := time.Now()
+	for ticks := 0; ticks < lateControls || time.Since(begun) < lateAfter; {
+		select {
+		case line := <-d.out:
+			return line, true
+		case <-watch.C:
+			ticks++
+		}
+	}
+	return "", false
+}
+
+// close says which fault touched a call, and when its outcome can no longer change.
+func (c *crew) close(ctx context.Context, s *Step, o *model.Operation, fault *lostReply, took time.Duration) (name string) {
+	bitten, closed := fault.settle(ctx)
+	slow := took > slowAfter
+	switch {
+	case o.Answer.Outcome == model.OK:
+		o.Unseen = c.unseen(s)
+		return ""
+	case bitten:
+		name = replyLost
+	case s.Cancelled:
+		name = contextCancelled
+	case slow:
+		name = slowCall
+	}
+	if o.Answer.Outcome == model.Unknown && (c.lane.h.Upstream == "" || closed || !bitten && !slow || c.settled(ctx)) {
+		o.Closed = c.moment.Add(1)
+	}
+	return name
+}
+
+// order puts what all drivers recorded into one history.
+func (c *crew) order() *ran {
+	var all []recorded
+	for _, d := range c.drivers {
+		all = append(all, d.done...)
+	}
+	slices.SortFunc(all, func(a, b recorded) int { return cmp.Compare(a.operation.Call, b.operation.Call) })
+	number := map[[2]int]int{} // by worker and the worker's own number
+	for i := range all {
+		o := &all[i].operation
+		number[[2]int{o.Worker, o.ID}] = i + 1
+	}
+	for i := range all {
+		o := all[i].operation
+		if o.Claim != 0 {
+			o.Claim = number[[2]int{o.Worker, o.Claim}]
+		}
+		o.ID = i + 1
+		if all[i].fault != "" {
+			o.Fault = c.window(all[i].fault, &o)
+		}
+		if o.Return != 0 && o.Answer.Outcome == model.Unknown && o.Closed == 0 {
+			c.lane.dirty = true
+		}
+		if all[i].fault == replyLost {
+			c.mark(lostOnTheWire)
+		}
+		c.history.Operations = append(c.history.Operations, o)
+		c.steps = append(c.steps, all[i].step)
+	}
+	c.execution.moment = c.moment.Load()
+	c.markOverlaps()
+	return &ran{c.history, c.steps}
+}
+
+// overlapped is the mark of two calls on one key that were really open at once.
+const overlapped = "two calls on one key overlapped"
+
+func (c *crew) markOverlaps() {
+	ops := c.history.Operations
+	for i := range ops {
+		for k := i + 1; k < len(ops) && (ops[i].Return == 0 || ops[k].Call < ops[i].Return); k++ {
+			if ops[i].Kind.Keyed() && ops[i].Key == ops[k].Key {
+				c.mark(overlapped)
+			}
+		}
+	}
+}
+
+func (c *crew) stuck() bool {
+	return slices.ContainsFunc(c.drivers, func(d *driver) bool { return d.late })
+}
+
+func (c *crew) dismiss() {
+	for _, d := range c.drivers {
+		d.end()
+	}
+}
+
+// end tells a worker that there is nothing more to do. One that is stuck in a call never hears it.
+func (d *driver) end() {
+	if d.in != nil {
+		close(d.in)
+		d.in = nil
+	}
+}
