@@ -239,7 +239,7 @@ func TestAContextThatIsOverChangesNothingAndSaysSo(t *testing.T) {
 // Six writers complete messages while two workers prune: every completion before the cut-off is counted by exactly
 // one Prune, and nothing else goes.
 func TestPruneBesideWritersCountsEachOldRecordOnce(t *testing.T) {
-	const writers, each = 6, 150
+	const writers, each = 6, 90
 	eachStore(t, func(t *testing.T, open func(*testing.T) shipped) {
 		s, ctx := open(t), t.Context()
 		for i := range 40 { // old and DONE during every Prune

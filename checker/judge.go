@@ -156,7 +156,7 @@ func (j *Judge) explain(rules *model.Rules, out *Judgement) (found *finding, lim
 			found = earlier(found, f)
 		}
 	}
-	return earlier(found, removed.wrongCount(rules)), limit
+	return earlier(found, removed.wrongCount(rules, j.prunes)), limit
 }
 
 // earlier is the finding to report of two: the one that came first.

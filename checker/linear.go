@@ -47,7 +47,7 @@ type placed struct {
 type explanation struct {
 	states model.Possible
 	hash   uint64
-	last   placed
+	last   *placed
 	idle   bool // the last one did not happen
 	before *explanation
 	length int
@@ -62,6 +62,7 @@ type search struct {
 	seed    maphash.Seed
 	needed  int
 	longest *explanation
+	buffer  []model.KeyState
 
 	suspect   *model.Event
 	refusedAt int // what was needed of the explanations that refusedIn belongs to
@@ -112,45 +113,56 @@ func optional(e *model.Event) bool {
 }
 
 func (s *search) step(now *explanation, in *placed) (bool, any) {
-	next := explanation{last: *in, before: now, length: now.length + 1, needed: now.needed, called: max(now.called, in.Call)}
-	switch {
-	case !in.optional:
-		next.states = now.states.Next(s.rules, in.Event)
-		next.needed++
-	case now.needed == s.needed:
-		next.states, next.hash, next.idle = now.states, now.hash, true
-		next.called = now.called
-	case now.called <= end(in.Event) && (in.times < 2 || now.contains(in.ID, in.times-1)):
-		next.states = s.happens(now.states, in)
+	if in.optional && now.needed == s.needed {
+		return true, s.longer(&explanation{
+			states: now.states, hash: now.hash, last: in, idle: true, before: now, length: now.length + 1, needed: now.needed, called: now.called,
+		})
 	}
-	if len(next.states) == 0 {
+	states := s.after(now, in)
+	if len(states) == 0 {
 		if in.Event == s.suspect {
 			s.refused(now)
 		}
 		return false, now
 	}
-	if !next.idle {
-		for i := range next.states { // a sum, since the order of the states does not matter
-			next.hash += maphash.Comparable(s.seed, next.states[i])
-		}
+	next := &explanation{states: states, last: in, before: now, length: now.length + 1, needed: now.needed, called: max(now.called, in.Call)}
+	if !in.optional {
+		next.needed++
 	}
-	if next.length > s.longest.length {
-		s.longest = &next
+	for i := range states { // a sum, since the order of the states does not matter
+		next.hash += maphash.Comparable(s.seed, states[i])
 	}
-	return true, &next
+	return true, s.longer(next)
+}
+
+func (s *search) longer(x *explanation) *explanation {
+	if x.length > s.longest.length {
+		s.longest = x
+	}
+	return x
+}
+
+// after is what an operation makes of the states; none: it has no place here.
+func (s *search) after(now *explanation, in *placed) model.Possible {
+	switch {
+	case !in.optional:
+		return now.states.Next(s.rules, in.Event)
+	case now.called > end(in.Event), in.times > 1 && !now.contains(in.ID, in.times-1):
+		return nil
+	}
+	return s.happens(now.states, in)
 }
 
 // happens is what an optional operation makes of the states that it changes.
 func (s *search) happens(states model.Possible, in *placed) model.Possible {
 	var changed model.Possible
 	for i := range states {
-		var next []model.KeyState
 		if in.times > 0 {
-			next = s.rules.StepOptional(nil, states[i], in.Event)
+			s.buffer = s.rules.StepOptional(s.buffer[:0], states[i], in.Event)
 		} else {
-			next = s.rules.Step(nil, states[i], in.Event)
+			s.buffer = s.rules.Step(s.buffer[:0], states[i], in.Event)
 		}
-		for _, n := range next {
+		for _, n := range s.buffer {
 			if n != states[i] && !slices.Contains(changed, n) {
 				changed = append(changed, n)
 			}
@@ -212,8 +224,8 @@ func (j *Judge) search(s *search, key model.Key, events []*model.Event) (porcupi
 }
 
 // order lists what happened in an explanation, first to last.
-func (x *explanation) order() []placed {
-	var order []placed
+func (x *explanation) order() []*placed {
+	order := make([]*placed, 0, x.length)
 	for ; x.before != nil; x = x.before {
 		if !x.idle {
 			order = append(order, x.last)

@@ -77,53 +77,53 @@ func (j *Judge) broken(rules *model.Rules, found *finding) (id model.InvariantID
 // excuse says whether breaking one promise explains what was judged; for KeysIndependent, with which other key.
 func (t *trial) excuse(id model.InvariantID, found *finding) (*model.Key, bool) {
 	if id != model.KeysIndependent {
-		return nil, t.explained(t.rules.Excusing(id), t.doubted, t.others)
+		return nil, t.explained(t.rules.Excusing(id), t.doubted)
 	}
 	other, ok := t.merged(found)
 	return &other, ok
 }
 
-// trial asks whether wider rules explain what the contract does not. It judges again only the keys in doubt: wider
-// rules explain whatever narrower ones do.
+// trial asks whether wider rules explain what the contract does not.
 type trial struct {
 	*Judge
 	rules   *model.Rules
 	moment  int64 // up to which it judges
 	doubted []group
-	others  *removals // what the prunes removed of the other keys
+	prunes  []*model.Event // those whose count is judged
 }
 
-// trial puts the violated keys in doubt; for a wrong count, every key. upTo has only what had happened by the guilty
-// answer judged.
-func (j *Judge) trial(rules *model.Rules, found *finding, upTo bool) *trial {
+// keysInDoubt bounds the keys that are judged again with every promise. Of a history with more of them only the
+// violated ones are, and what a prune counted, over all keys, is left out of the question.
+const keysInDoubt = 100
+
+// trial takes up what had happened by the first breach, or the whole.
+func (j *Judge) trial(rules *model.Rules, found *finding, upToTheBreach bool) *trial {
 	t := &trial{Judge: j, rules: rules, moment: math.MaxInt64}
-	if upTo {
+	if upToTheBreach {
 		t.moment = found.moment
 	}
-	t.others = newRemovals(cut(j.prunes, t.moment))
+	all := len(j.groups) <= keysInDoubt || found.why != ""
+	if all {
+		t.prunes = cut(j.prunes, t.moment)
+	}
 	for i := range j.groups {
 		g := j.groups[i]
-		g.events = cut(g.events, t.moment)
-		if upTo {
-			g.violated = g.key == found.key
-		}
-		if g.violated || found.why != "" {
+		if all || g.key == found.key || g.violated && !upToTheBreach {
+			g.events = cut(g.events, t.moment)
 			t.doubted = append(t.doubted, g)
-		} else {
-			j.explainKey(rules, &g, t.others, &Judgement{})
 		}
 	}
 	return t
 }
 
-func (t *trial) explained(rules *model.Rules, doubted []group, others *removals) bool {
-	removed := others.clone()
+func (t *trial) explained(rules *model.Rules, doubted []group) bool {
+	removed := newRemovals(t.Judge.prunes)
 	for i := range doubted {
 		if f, limit := t.explainKey(rules, &doubted[i], removed, &Judgement{}); f != nil || limit != "" {
 			return false
 		}
 	}
-	return removed.wrongCount(rules) == nil
+	return removed.wrongCount(rules, t.prunes) == nil
 }
 
 // mergesAtMost bounds the pairs of keys that are tried as one.
@@ -145,24 +145,12 @@ func (t *trial) merged(found *finding) (model.Key, bool) {
 			if tried++; tried > mergesAtMost {
 				return model.Key{}, false
 			}
-			if t.explained(t.rules, t.asOne(first, second), t.without(second)) {
+			if t.explained(t.rules, t.asOne(first, second)) {
 				return second.key, true
 			}
 		}
 	}
 	return model.Key{}, false
-}
-
-// without is what the prunes removed of the keys that are not in doubt, nor this one.
-func (t *trial) without(g *group) *removals {
-	if slices.ContainsFunc(t.doubted, func(d group) bool { return d.key == g.key }) {
-		return t.others
-	}
-	own := newRemovals(t.others.prunes)
-	alone := *g
-	alone.events = cut(g.events, t.moment)
-	t.explainKey(t.rules, &alone, own, &Judgement{})
-	return t.others.minus(own)
 }
 
 // asOne replaces two keys by one that is called as both of them were.

@@ -34,7 +34,7 @@ func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judge
 }
 
 // along walks an order that explains the operations of one key.
-func (w *walker) along(rules *model.Rules, order []placed, out *Judgement) {
+func (w *walker) along(rules *model.Rules, order []*placed, out *Judgement) {
 	w.now = append(w.now[:0], model.KeyState{})
 	var effects generation
 	for _, in := range order {
@@ -92,17 +92,6 @@ func newRemovals(prunes []*model.Event) *removals {
 	return &removals{prunes, make([]bounds, len(prunes))}
 }
 
-func (r *removals) clone() *removals { return &removals{r.prunes, slices.Clone(r.of)} }
-
-func (r *removals) minus(s *removals) *removals {
-	rest := r.clone()
-	for i := range rest.of {
-		rest.of[i].least -= s.of[i].least
-		rest.of[i].most -= s.of[i].most
-	}
-	return rest
-}
-
 func (r *removals) bounds(p *model.Event) *bounds {
 	i, _ := slices.BinarySearchFunc(r.prunes, p.ID, func(q *model.Event, id int) int { return q.ID - id })
 	return &r.of[i]
@@ -147,18 +136,18 @@ func completes(k model.Kind) bool {
 	return false
 }
 
-// wrongCount finds the first Prune that told a count which nothing explains. A count is exact only if nothing was
+// wrongCount finds the first of these prunes that told a count which nothing explains. A count is exact only if nothing was
 // open beside the Prune, and only of a namespace that is the store's own. That nothing was removed is judged key by
 // key already.
-func (r *removals) wrongCount(rules *model.Rules) *finding {
+func (r *removals) wrongCount(rules *model.Rules, prunes []*model.Event) *finding {
 	if rules.SharedNamespace || rules.Retention == model.ByItself || rules.Excuses(model.TypedAnswers) {
 		return nil
 	}
-	for i, e := range r.prunes {
+	for _, e := range prunes {
 		if e.Return == 0 || e.Answer.Outcome != model.OK || !e.Alone || e.Answer.Count == 0 {
 			continue
 		}
-		least, most := r.of[i].least, r.of[i].most
+		least, most := r.bounds(e).least, r.bounds(e).most
 		if rules.PruneAtMost > 0 {
 			most = min(most, rules.PruneAtMost)
 			least = min(least, most)

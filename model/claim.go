@@ -79,10 +79,11 @@ func (m *moves) claim(s KeyState, attempts int) {
 	fresh := s.State == Absent
 	next := KeyState{
 		State: Processing, Attempts: attempts, lease: m.leaseEnd(m.e, m.when), claimed: m.when,
-		Claim: m.e.Grants, Nonce: m.e.Nonce, Token: s.Token, Born: s.Born,
+		Claim: m.e.Grants, Nonce: m.e.Nonce, Token: s.Token, Born: s.Born, bornEnd: s.bornEnd,
 	}
 	if fresh {
-		next.Born, next.updated = m.e.ID, m.when
+		next = next.born(m.e)
+		next.updated = m.when
 		if m.TokenPerRecord {
 			next.Token = "" // what an earlier record was told binds no claim of this one
 		}
@@ -142,7 +143,9 @@ func (m *moves) regrant(s KeyState) {
 	if s.Handle == 0 {
 		next.Claim = m.e.Grants // the first answer was lost: only this one can be presented
 	}
-	next.Handle = m.e.Handle
+	if next.Handle = m.e.Handle; m.e.Disputed {
+		next.Handle = 0
+	}
 	m.move(next.Claim == m.e.Grants && m.tellsRecord(s), next)
 }
 
@@ -158,8 +161,8 @@ func (m *moves) refuseAnyhow(s KeyState) {
 	m.move(refused, s)
 	m.move(refused, KeyState{
 		State: Processing, Attempts: 1, lease: m.leaseEnd(m.e, m.when), claimed: m.when,
-		Claim: m.e.ID, Nonce: m.e.Nonce, Token: s.Token, Born: m.e.ID,
-	})
+		Claim: m.e.ID, Nonce: m.e.Nonce, Token: s.Token,
+	}.born(m.e))
 }
 
 // learn takes up the token that an answer told of a claim whose own answer was lost.

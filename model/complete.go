@@ -136,12 +136,19 @@ func (m *moves) live(s KeyState) bool {
 	return !s.Released && (m.NoLease || m.reached(m.when, s.lease) == no)
 }
 
+// mayPrecede: the presented claim may be one of an earlier record. Operations that overlap took effect in either
+// order, whatever their numbers say.
+func (m *moves) mayPrecede(s KeyState) bool {
+	p := m.e.Presented
+	return p != 0 && (p < s.Born || p > s.Born && m.e.PresentedCall <= s.bornEnd)
+}
+
 // stale is a call whose claim is not the current one. It must be refused; changed is what it would make of the
 // record if it were not. Where tokens start again with the record, the store cannot tell an earlier record's claim
 // from its own.
 func (m *moves) stale(s KeyState, changed ...KeyState) {
 	m.stay(m.failed(), s)
-	earlier := s.State == Absent || m.e.Presented != 0 && m.e.Presented < s.Born
+	earlier := s.State == Absent || m.mayPrecede(s)
 	alike := m.TokenPerRecord && earlier && (s.State == Processing || s.State == Done || s.State == Dead && m.e.Kind == Bury)
 	excused := m.excuses(StaleClaimRefused) || earlier && m.excuses(StaleClaimRefusedAfterForgetting)
 	if !alike && !excused {

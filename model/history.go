@@ -57,6 +57,8 @@ type Event struct {
 	// Presented is the claim that the call presented, Granted the one that its answer gave, both named by the
 	// first operation that was answered with it: a nonce presented twice is one claim with two answers.
 	Presented, Grants int
+	// PresentedCall is when the operation that the presented claim is named by was called.
+	PresentedCall int64
 	// Rows counts the effects found for this call; -1: nobody looked.
 	Rows int
 	// Alone: no other operation was open beside it, so that a Prune's count is exact.
@@ -83,6 +85,9 @@ func (h *History) Events() []Event {
 		}
 		if id, again := first[o.Claim]; again {
 			e.Presented = id
+		}
+		if e.Presented > 0 {
+			e.PresentedCall = h.Operations[e.Presented-1].Call
 		}
 		if o.Effect.ID != "" && h.LedgerRead > 0 {
 			e.Rows = rows[o.Effect.ID]

@@ -28,8 +28,15 @@ type KeyState struct {
 	reason   string // why it was released or buried; empty: the store may choose
 	// Born is the operation that made the record, so that a claim from before a forgetting can be told.
 	Born      int
+	bornEnd   int64 // when that operation had ended: a claim that was called before may belong to an earlier record
 	Result    string
 	HasResult bool
+}
+
+// born marks a record as made by this operation.
+func (s KeyState) born(e *Event) KeyState {
+	s.Born, s.bornEnd = e.ID, e.end()
+	return s
 }
 
 // forgotten is the state after the record is gone. The last token stays, since tokens identify claims for all time.

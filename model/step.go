@@ -218,7 +218,7 @@ func (m *moves) applyOnce(s KeyState) {
 	answered := m.e.Answer.Outcome == OK
 	switch s.State {
 	case Absent:
-		m.commit(answered && m.e.Answer.Yes, KeyState{State: Done, Token: s.Token, claimed: m.when, updated: m.when, Born: m.e.ID})
+		m.commit(answered && m.e.Answer.Yes, KeyState{State: Done, Token: s.Token, claimed: m.when, updated: m.when}.born(m.e))
 	default:
 		m.stay(answered && (!m.e.Answer.Yes || m.excuses(AtMostOneEffect)), s)
 	}

@@ -30,7 +30,7 @@ func TestTheReadmeListsTheSettingsThatThereAre(t *testing.T) {
 			t.Errorf("the README speaks of %s, which is no setting", name)
 		}
 	}
-	options, found := betweenWords(readme, "is an error. ", " are also options")
+	options, found := betweenWords(readme, "is an error. ", " are options of the call too")
 	if !found {
 		t.Fatal("the README does not say which settings are options too")
 	}

@@ -43,7 +43,7 @@ func (f *fixture) atVersion(t *testing.T, opts postgres.Options, version int) {
 
 func TestAnEarlierSchemaIsBroughtUpWithItsData(t *testing.T) {
 	f := newFixture(t)
-	for version := 1; version <= 3; version++ {
+	for version := 1; version <= 2; version++ {
 		t.Run(fmt.Sprint("from version ", version), func(t *testing.T) {
 			// The names are as long as they may be, so that the server has cut those of its constraints.
 			opts := postgres.Options{Schema: "eo_up_" + strings.ToLower(rand.Text()[:10]), Table: strings.Repeat("é", 25) + `'"$`}
@@ -53,16 +53,14 @@ func TestAnEarlierSchemaIsBroughtUpWithItsData(t *testing.T) {
 			var stores [3]*postgres.Store
 			var errs [3]error
 			for i := range stores {
-				s, err := postgres.Open(f.ctx, testDSN(t), postgres.OpenOptions{Options: opts})
+				s, err := postgres.Open(f.ctx, testDSN(t), postgres.OpenOptions{Options: opts, Conns: 1})
 				must(t, err)
 				defer s.Close()
 				stores[i] = s
 			}
-			if version < 3 {
-				_, _, err := stores[0].Begin(f.ctx, "c", "live", at(0), lease)
-				if err == nil || !strings.Contains(err.Error(), "migrated") || model.OutcomeOf(err) != model.NotApplied {
-					t.Fatalf("before the migration: %v", err)
-				}
+			_, _, err := stores[0].Begin(f.ctx, "c", "live", at(0), lease)
+			if err == nil || !strings.Contains(err.Error(), "migrated") || model.OutcomeOf(err) != model.NotApplied {
+				t.Fatalf("before the migration: %v", err)
 			}
 			together(len(errs), func(i int) { errs[i] = stores[i].Migrate(f.ctx) })
 			must(t, errors.Join(append(errs[:], stores[0].Migrate(f.ctx), stores[0].Warm(f.ctx))...))

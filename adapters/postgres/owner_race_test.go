@@ -14,17 +14,17 @@ import (
 // Each case lets somebody else's open transaction change the record while the owner's calls wait for its row.
 func TestOwnersCallsWaitForWhoeverIsFaster(t *testing.T) {
 	f := newFixture(t)
-	for name, statement := range map[string]string{
-		"takeover": `update {table} set attempts = 2, token = default, lease_until = $1, updated_at = $1, nonce = null`,
-		"done":     `update {table} set state = 'DONE', lease_until = null, updated_at = $1, token = default`,
-		"replayed": `update {table} set lease_until = $1, token = default, released = true`,
-		"buried":   `update {table} set state = 'DEAD', lease_until = null, updated_at = $1, token = default`,
-		"pruned":   `delete from {table} where $1::timestamptz is not null`,
-	} {
-		for session, settings := range sessions() {
+	for session, settings := range sessions() {
+		s := f.storeWith(t, settings)
+		for name, statement := range map[string]string{
+			"takeover": `update {table} set attempts = 2, token = default, lease_until = $1, updated_at = $1, nonce = null`,
+			"done":     `update {table} set state = 'DONE', lease_until = null, updated_at = $1, token = default`,
+			"replayed": `update {table} set lease_until = $1, token = default, released = true`,
+			"buried":   `update {table} set state = 'DEAD', lease_until = null, updated_at = $1, token = default`,
+			"pruned":   `delete from {table} where $1::timestamptz is not null`,
+		} {
 			t.Run(name+", "+session, func(t *testing.T) {
 				f.empty(t)
-				s := f.storeWith(t, settings)
 				stale := f.begin(t, "m", at(0), lease)
 				tx := f.inTx(t, statement, at(time.Hour))
 				calls := f.byClaim(s, "m", stale, at(time.Second))
@@ -39,10 +39,10 @@ func TestOwnersCallsWaitForWhoeverIsFaster(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				want, _, err := f.Lookup(f.ctx, "c", "m")
+				left, _, err := f.Lookup(f.ctx, "c", "m")
 				must(t, err)
-				if want.Reason != "" || want.Result != nil || (want.State == model.Processing && !want.LeaseUntil.Equal(at(time.Hour))) {
-					t.Errorf("a stale claim changed the record: %+v", want)
+				if left.Reason != "" || left.Result != nil || (left.State == model.Processing && !left.LeaseUntil.Equal(at(time.Hour))) {
+					t.Errorf("a stale claim changed the record: %+v", left)
 				}
 			})
 		}
@@ -151,12 +151,12 @@ func TestAHeartbeatAndATakeoverNeverBothSucceed(t *testing.T) {
 }
 
 func TestOneOfManyReplaysOpensTheLetterAndOneBeginTakesIt(t *testing.T) {
+	f := newFixture(t)
 	for name, settings := range sessions() {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
 			s := f.storeWith(t, settings)
 			for round := range 5 {
-				id := fmt.Sprint("m", round)
+				id := fmt.Sprint(name, round)
 				f.buried(t, id, f.begin(t, id, at(0), lease))
 				var errs [6]error
 				together(len(errs), func(i int) { errs[i] = s.Replay(f.ctx, "c", id, at(0)) })
@@ -196,8 +196,8 @@ func TestALostReplyToAnOwnersCallIsUnknownAndMayBeAskedAgain(t *testing.T) {
 			s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
 			must(t, err)
 			defer s.Close()
-			must(t, s.Warm(f.ctx))
-			r := f.begin(t, name, at(0), lease)
+			r, _, err := s.Begin(f.ctx, "c", name, at(0), lease)
+			must(t, err)
 			proxy.swallowReplies()
 			if err := f.byClaim(s, name, r, at(0))[name](); err == nil || model.OutcomeOf(err) != model.Unknown {
 				t.Fatalf("error %v, outcome %v", err, model.OutcomeOf(err))

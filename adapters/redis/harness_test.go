@@ -53,16 +53,25 @@ func TestEffectsReadsEveryPartitionAndPage(t *testing.T) {
 		s := open(t, url, Options{Namespace: namespace, Partitions: 1})
 		const messages = ledgerPage + 20
 		sum := int64(0)
+		var rows []any // of effects that were committed long ago
 		for i := range messages {
 			id := strconv.Itoa(i)
+			effect := model.Effect{ID: "e" + id, Amount: int64(i)}
+			sum += effect.Amount
+			if i%100 != 0 {
+				rows = append(rows, effectRow("c", id, effect))
+				continue
+			}
 			r, _, err := s.Begin(t.Context(), "c", id, epoch, lease)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.CommitEffect(t.Context(), "c", id, r, epoch, model.Effect{ID: "e" + id, Amount: int64(i)}); err != nil {
+			if err := s.CommitEffect(t.Context(), "c", id, r, epoch, effect); err != nil {
 				t.Fatal(err)
 			}
-			sum += int64(i)
+		}
+		if err := s.client.RPush(t.Context(), s.slots[0].ledger, rows...).Err(); err != nil {
+			t.Fatal(err)
 		}
 		all, err := Effects(t.Context(), url, namespace)
 		if err != nil || len(all) != messages {
