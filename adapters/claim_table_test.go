@@ -220,6 +220,7 @@ var claimTransitions = []struct {
 		}
 		k.powerless(first, 12, model.ErrFenced)
 		k.powerless(second, 12, model.ErrFenced)
+		k.again("n2", 11, false) // its caller's clock is behind
 		third := k.claimed(12, 3)
 		k.rises(second, third)
 		k.powerless(second, 13, model.ErrFenced)

@@ -71,6 +71,9 @@ func (j *Judge) Judge(h *model.History) Judgement {
 	case found != nil:
 		out.Verdict = Violated
 		out.Reason = j.reason(h, rules, found)
+	case unbalanced(h, rules, events) != nil:
+		out.Verdict = Violated
+		out.Reason = unbalanced(h, rules, events)
 	case late(rules, events) != nil:
 		out.Verdict = Violated
 		out.Reason = lateReason(h, late(rules, events), events)

@@ -148,7 +148,7 @@ func matter(events []model.Event, found *finding, other *model.Key) []int {
 		e := &events[i]
 		ours := e.Key == found.key || other != nil && e.Key == *other || found.why != ""
 		began = began || ours && e.Kind.Keyed()
-		if e.Call <= found.moment && began && (ours || e.Kind == model.Prune) {
+		if e.Call <= max(found.moment, told(guilty)) && began && (ours || e.Kind == model.Prune) {
 			ids = append(ids, e.ID)
 		}
 	}

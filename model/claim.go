@@ -24,7 +24,7 @@ func (m *moves) beginClaimed(s KeyState) {
 		over = no
 	}
 	again := m.e.Nonce != "" && m.e.Nonce == s.Nonce
-	if over != yes && again {
+	if (over != yes || m.excuses(TakeoverAfterExpiry)) && again {
 		m.regrant(s)
 	}
 	if over != yes && (!again || s.Released) || over == yes && m.excuses(TakeoverAfterExpiry) {

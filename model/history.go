@@ -161,7 +161,8 @@ func (h *History) rows() map[string]int {
 	return rows
 }
 
-// firstAnswers maps each later answer of one claim (same key, nonce, token and attempt) to the first one.
+// firstAnswers maps each later answer of one claim to the first one. The token names a claim for all time; where the
+// store tells none, it is the same attempt, as long as nobody is known to have completed the message in between.
 func (h *History) firstAnswers() map[int]int {
 	if !slices.ContainsFunc(h.Operations, func(o Operation) bool { return o.Kind == BeginAs }) {
 		return nil
@@ -178,14 +179,29 @@ func (h *History) firstAnswers() map[int]int {
 		if o.Kind != BeginAs || !o.Granted() {
 			continue
 		}
-		c := claim{o.Key, o.Nonce, o.Answer.Token, o.Answer.Attempts}
-		if id, again := seen[c]; again {
+		c := claim{key: o.Key, nonce: o.Nonce, token: o.Answer.Token}
+		if c.token == "" {
+			c.attempts = o.Answer.Attempts
+		}
+		if id, again := seen[c]; again && (c.token != "" || !h.completedBetween(&h.Operations[id-1], o)) {
 			first[o.ID] = id
 		} else {
 			seen[c] = o.ID
 		}
 	}
 	return first
+}
+
+// completedBetween reports whether the message of two claims was completed for certain after the one and before the
+// other: the second cannot be the first then.
+func (h *History) completedBetween(first, later *Operation) bool {
+	return slices.ContainsFunc(h.Operations[first.ID:later.ID-1], func(o Operation) bool {
+		switch o.Kind {
+		case Complete, CompleteClaim, CommitEffect, CompleteResult:
+			return o.Key == first.Key && o.Answer.Outcome == OK && o.Call > first.Return && o.Return > 0 && o.Return < later.Call
+		}
+		return false
+	})
 }
 
 // Validate says what makes a history unfit for judging, naming the operation; nil if nothing does. It checks the

@@ -67,6 +67,9 @@ func (g *campaign) runTier(ctx context.Context, tier Tier) (*tally, error) {
 		})
 	}
 	wg.Wait()
+	if total.bad == nil {
+		total.bad = total.odd
+	}
 	if total.bad != nil {
 		return total, nil // what a store did wrong is told even if the run was cut short
 	}
@@ -110,14 +113,91 @@ func (g *campaign) runLane(ctx context.Context, l *lane, t *tally, tier Tier, ne
 		judge.Porcupine = i%porcupineOneIn == 0
 		j := judge.Judge(r.history)
 		t.count(plan, r.history, &j)
-		if j.Verdict != checker.Pass {
-			l.dirty = true
-			t.bad = &failing{number: i, plan: plan, ran: r, judgement: j}
-			stop.Store(true)
-			return nil
+		if j.Verdict == checker.Pass {
+			l.seen = append(l.seen, plan)
+			continue
 		}
+		before := l.seen
+		l.dirty = true
+		bad, alone := g.alone(ctx, l, before, &failing{number: i, plan: plan, ran: r, judgement: j})
+		if !alone {
+			t.odd = bad
+			continue
+		}
+		t.bad = bad
+		stop.Store(true)
+		return nil
 	}
 	return nil
+}
+
+// alone makes sure that a violation is the plan's own. What needed what earlier plans left in the namespace is looked
+// for in those plans and this one as one plan; if that does not show it either, it is kept in case nothing better
+// is found.
+func (g *campaign) alone(ctx context.Context, l *lane, before []*Plan, bad *failing) (*failing, bool) {
+	if bad.judgement.Verdict != checker.Violated || bad.judgement.Reason.Invariant == model.EveryCallReturns {
+		return bad, true
+	}
+	if bad.plan.Tier == Real {
+		return bad, true // it may not fail again at once, and is no less true for that
+	}
+	r := &reducer{lane: l}
+	if r.run(ctx, bad.plan) != nil {
+		return bad, true
+	}
+	if len(before) > 0 && g.h.Contract.Clock == model.CallerClock {
+		for n := 1; ; n *= 4 {
+			n = min(n, len(before))
+			if f := r.run(ctx, joined(append(before[len(before)-n:len(before):len(before)], bad.plan))); f != nil {
+				f.number = bad.number
+				return f, true
+			}
+			if n == len(before) {
+				break
+			}
+		}
+	}
+	l.dirty = true
+	return bad, false
+}
+
+// joined makes one plan of several that ran one after the other in one namespace: between two of them the clocks are
+// set back, and what is DONE is pruned.
+func joined(plans []*Plan) *Plan {
+	all := &Plan{Tier: Stepped}
+	for i, p := range plans {
+		keys := len(all.Keys)
+		all.Keys = append(all.Keys, p.Keys...)
+		for len(all.Zones) < len(p.Zones) {
+			all.Zones = append(all.Zones, p.Zones[len(all.Zones)])
+		}
+		now, skews := time.Duration(0), make([]time.Duration, len(p.Zones))
+		for _, s := range p.Steps {
+			switch s.Verb {
+			case ClockStep:
+				now += s.By
+			case SkewStep:
+				skews[s.Worker-1] = s.By
+			}
+			if s.Key > 0 {
+				s.Key += keys
+			}
+			all.Steps = append(all.Steps, s)
+		}
+		if i+1 == len(plans) {
+			break
+		}
+		if now != 0 {
+			all.Steps = append(all.Steps, Step{Verb: ClockStep, By: -now})
+		}
+		for w, skew := range skews {
+			if skew != 0 {
+				all.Steps = append(all.Steps, Step{Worker: w + 1, Verb: SkewStep})
+			}
+		}
+		all.Steps = append(all.Steps, Step{Worker: 1, Verb: model.Prune, By: farFuture})
+	}
+	return all
 }
 
 // report turns what was counted into a report, after reducing what went wrong.

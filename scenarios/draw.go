@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -67,10 +68,12 @@ type dice struct {
 	upTo     [65]*rapid.Generator[int] // upTo[n] draws 0 to n
 	moves    *rapid.Generator[move]
 	families [][]model.Key
+	family   *rapid.Generator[int]
 }
 
 func newDice() *dice {
 	d := &dice{coin: rapid.Bool(), moves: rapid.SampledFrom(weighted()), families: families()}
+	d.family = rapid.IntRange(0, len(d.families)-1)
 	for n := range d.upTo {
 		d.upTo[n] = rapid.IntRange(0, n)
 	}
@@ -96,6 +99,7 @@ const (
 	moveCrash
 	moveSkew
 	moveCancel
+	moveStorm
 	moveRelease
 	moveExtend
 	moveBury
@@ -112,7 +116,8 @@ func weighted() []move {
 	}{
 		{moveBegin, 8}, {moveFinish, 7}, {moveTakeOver, 7}, {movePresent, 7}, {moveForget, 6}, {moveRedeliver, 5},
 		{moveLoseBegin, 3}, {moveLoseFinish, 3}, {movePrune, 3}, {moveClock, 3}, {moveLookup, 3}, {moveCrash, 2},
-		{moveRelease, 2}, {moveExtend, 2}, {moveBury, 2}, {moveReplay, 1}, {moveSkew, 1}, {moveCancel, 1},
+		{moveRelease, 2}, {moveExtend, 2}, {moveBury, 2}, {moveReplay, 1}, {moveSkew, 1}, {moveCancel, 2},
+		{moveStorm, 1},
 	} {
 		for range w.weight {
 			all = append(all, w.move)
@@ -159,13 +164,23 @@ func (d *drawing) plan() *Plan {
 		}
 	}
 	d.skew = make([]time.Duration, len(d.p.Zones))
-	d.p.Keys = d.drawKeys()
+	crowd := d.one(16)
+	if crowd {
+		d.p.Keys = d.drawCrowd()
+	} else {
+		d.p.Keys = d.drawKeys()
+	}
+	d.startElsewhere()
 	d.keys = make([]sketch, len(d.p.Keys))
 	for k := range d.keys {
-		d.keys[k] = sketch{claims: make([]int, len(d.p.Zones)), style: d.drawStyle()}
+		d.keys[k] = sketch{claims: make([]int, len(d.p.Zones)), style: d.drawStyle(), end: d.now, updated: d.now}
 	}
 	most := 16 + d.pick(36)
-	d.p.Steps = make([]Step, 0, most+4)
+	d.p.Steps = slices.Grow(d.p.Steps, most+4)
+	if crowd {
+		d.crowd()
+		most = len(d.p.Steps) + d.pick(16)
+	}
 	for len(d.p.Steps) < most {
 		d.move(d.moves.Draw(d.t, ""), 1+d.pick(len(d.p.Zones)), d.pick(len(d.keys)))
 	}
@@ -198,7 +213,11 @@ func (d *drawing) at(w int) time.Duration { return d.now + d.skew[w-1] }
 func (d *drawing) unit() time.Duration { return d.contract.Precision }
 
 func (d *drawing) drawLease() time.Duration {
-	lease := [...]time.Duration{30 * time.Second, 10 * time.Second, 1900 * time.Millisecond, 24 * time.Hour, 1}[d.pick(5)]
+	lease := [...]time.Duration{30 * time.Second, 10 * time.Second, 1900 * time.Millisecond, 24 * time.Hour, 1, 0}[d.pick(6)]
+	if lease == 0 { // of any size, from a nanosecond to some weeks
+		lease = time.Duration(1) << (1 + d.pick(52))
+		lease += lease / 5 * time.Duration(d.pick(5))
+	}
 	lease -= lease % d.unit()
 	return max(lease, d.contract.MinLease, d.unit())
 }

@@ -43,8 +43,12 @@ func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 		Store: l.h.Name, Scenario: string(p.Tier), Epoch: model.InstantOf(epoch), Contract: l.h.Contract, Zones: p.Zones,
 		Operations: make([]model.Operation, 0, len(p.Steps)),
 	}}
+	learned := make([][]claimed, len(p.Keys))
 	for i, zone := range p.Zones {
 		x.workers = append(x.workers, newWorker(i+1, zone, p.Keys))
+		if p.Tier == Stepped {
+			x.workers[i].learned = learned
+		}
 	}
 	if p.Tier == Real {
 		return x.runReal(ctx)

@@ -8,32 +8,69 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-// plan numbers stand in every message id, so that a namespace can be used again: numberMark is where.
+// plan numbers stand in every key, so that a namespace can be used again: numberMark is where.
 const numberMark = "№"
 
-// families are sets of keys that are different, and that a store has been seen to take for one. Each stands for a
-// way of identifying keys: by joining the parts, by folding, trimming, cutting, hashing.
+// confusable are texts that are different, and that stores have been seen to take for one. Each line stands for a
+// way of identifying: by folding, trimming, cutting, unescaping, reading as a number, hashing.
+func confusable() [][]string {
+	x := strings.Repeat("x", 255)
+	return [][]string{
+		{"Order-", "order-"},
+		{"m", "m ", " m"},
+		{"m", "m\n", "m\r\n", "m\t"},
+		{"a b", "a  b", "a\tb", "a\u00a0b"},
+		{"m", "m\u200b", "\ufeffm"},
+		{"caf\u00e9", "cafe\u0301"},
+		{"\u00e9", "\u00c9", "\u00fc"},
+		{"fi", "\ufb01"}, {"K", "\u212a"}, {"ss", "\u00df"},
+		{x[:30] + "a", x[:30] + "b"},
+		{x[:62] + "a", x[:62] + "b"},
+		{x[:126] + "a", x[:126] + "b"},
+		{x + "a", x + "b"},
+		{x + x[:255] + "a", x + x[:255] + "b"},
+		{x + x + x + x[:245] + "a", x + x + x + x[:245] + "b"},
+		{"a-" + x, "b-" + x},
+		{"m\x00a", "m\x00b", "m", "m\x00"},
+		{"\xff", "\xfe", "\ufffd", "?"},
+		{"m%", "m_", "m*", "mm"},
+		{"m'", "m\"", "m", "'m'", "\"m\"", "m\\"},
+		{"a/b", "a%2Fb", "a%2fb"}, {"a b", "a+b", "a%20b"}, {"a&b", "a&amp;b"},
+		{"a/b", "a//b", "a/./b", "a/b/"},
+		{"0-1-2", "012", "{0-1-2}"},
+		{"a-m", "b-m"}, {"m.1", "m.2"}, {"m#1", "m#2"}, {"m?1", "m?2"}, {"m:1", "m:2"}, {"m/1", "m/2"}, {"m@1", "m@2"},
+		{"0", "00", "0.0", "+0"},
+		{"9007199254740992", "9007199254740993", "9007199254740992.0"},
+		{"1e3", "1000", "1E3"},
+		// Equal under a hash that is too short, or no hash: CRC-32, FNV-1a, the sums times 31 and times 33, Adler-32,
+		// the sum of the bytes.
+		{"plumless", "buckeroo"}, {"costarring", "liquor"}, {"Aa", "BB"}, {"ab", "bA"}, {"aca", "bab"}, {"abc", "cba"},
+	}
+}
+
+// families are sets of keys that are different, and that a store has been seen to take for one: by one of the two
+// parts, or by the way in which the parts are joined.
 func families() [][]model.Key {
 	const n = numberMark
-	long := strings.Repeat("x", 255)
 	families := [][]model.Key{
 		{{Consumer: "orders", ID: n + "-m1"}, {Consumer: "orders", ID: n + "-m2"}, {Consumer: "orders", ID: n + "-m3"}},
 		{{Consumer: "orders", ID: n + "-m"}, {Consumer: "billing", ID: n + "-m"}},
-		{{Consumer: "orders", ID: "Order-" + n}, {Consumer: "orders", ID: "order-" + n}},
-		{{Consumer: "orders", ID: n + "-m"}, {Consumer: "orders", ID: n + "-m "}, {Consumer: "orders", ID: " " + n + "-m"}},
-		{{Consumer: "orders", ID: n + "-caf\u00e9"}, {Consumer: "orders", ID: n + "-cafe\u0301"}},
-		{{Consumer: "orders", ID: n + long + "a"}, {Consumer: "orders", ID: n + long + "b"}},
-		{{Consumer: "orders", ID: n + long + long + long + long[:200] + "a"}, {Consumer: "orders", ID: n + long + long + long + long[:200] + "b"}},
-		{{Consumer: "orders", ID: n + "-m\x00a"}, {Consumer: "orders", ID: n + "-m\x00b"}, {Consumer: "orders", ID: n + "-m"}},
-		{{Consumer: "orders", ID: n + "-\xff"}, {Consumer: "orders", ID: n + "-\xfe"}},
-		{{Consumer: "orders", ID: n + "-m%"}, {Consumer: "orders", ID: n + "-m_"}, {Consumer: "orders", ID: n + "-m'\""}},
-		{{Consumer: "orders", ID: "0" + n}, {Consumer: "orders", ID: n}, {Consumer: "orders", ID: n + ".0"}},
-		// Equal under a 32-bit hash: CRC-32, FNV-1a, and the sum that many languages use for strings.
-		{{Consumer: "orders", ID: "plumless" + n}, {Consumer: "orders", ID: "buckeroo" + n}},
-		{{Consumer: "orders", ID: "costarring" + n}, {Consumer: "orders", ID: "liquor" + n}},
-		{{Consumer: "orders", ID: "Aa" + n}, {Consumer: "orders", ID: "BB" + n}},
+		{{Consumer: "a", ID: "b" + n}, {Consumer: "b" + n, ID: "a"}},
+		{{Consumer: "a\\", ID: "b:c" + n}, {Consumer: "a:b", ID: "c" + n}},
+		{{Consumer: "a", ID: ":b:c" + n}, {Consumer: "a:b", ID: "c" + n}},
 	}
-	for _, joint := range []string{":", "|", "/", "-", ".", "_", "#", "\x00", " ", ""} {
+	for _, texts := range confusable() {
+		var behind, before, consumers []model.Key
+		for _, t := range texts {
+			behind = append(behind, model.Key{Consumer: "orders", ID: n + t})
+			before = append(before, model.Key{Consumer: "orders", ID: t + n})
+			consumers = append(consumers, model.Key{Consumer: t, ID: n + "-m"})
+		}
+		families = append(families, behind, before, consumers)
+	}
+	for _, joint := range []string{
+		":", "|", "/", "-", ".", "_", "#", "\x00", " ", "", ",", ";", "@", "~", "=", "+", "\t", "\n", "::", "->", "--",
+	} {
 		families = append(families, []model.Key{
 			{Consumer: "a" + joint + "b", ID: "c" + n}, {Consumer: "a", ID: "b" + joint + "c" + n},
 		})
@@ -47,11 +84,27 @@ func (d *drawing) drawKeys() []model.Key {
 	if !d.coin.Draw(d.t, "") {
 		return plain[:1+d.pick(2)]
 	}
-	family := d.acceptable(slices.Clone(d.families[d.pick(len(d.families))]))
+	family := d.acceptable(slices.Clone(d.families[d.family.Draw(d.t, "")]))
 	if len(family) < 2 {
 		return plain[:1+d.pick(len(plain))]
 	}
 	return family
+}
+
+// drawCrowd picks many keys, of many families: little happens to each.
+func (d *drawing) drawCrowd() []model.Key {
+	var all []model.Key
+	for i, most := d.family.Draw(d.t, ""), 4+d.pick(60); len(all) < most; i++ {
+		for _, k := range d.acceptable(d.families[i%len(d.families)]) {
+			if !slices.Contains(all, k) {
+				all = append(all, k)
+			}
+		}
+		if i%8 == 0 { // a narrow store accepts few of them
+			all = append(all, model.Key{Consumer: "orders", ID: numberMark + "-n" + strconv.Itoa(i)})
+		}
+	}
+	return all
 }
 
 // acceptable leaves out the keys that the store says it refuses.
@@ -73,5 +126,6 @@ func nameKeys(p *Plan, i int) {
 	number := strconv.Itoa(i)
 	for k := range p.Keys {
 		p.Keys[k].ID = strings.ReplaceAll(p.Keys[k].ID, numberMark, number)
+		p.Keys[k].Consumer = strings.ReplaceAll(p.Keys[k].Consumer, numberMark, number)
 	}
 }

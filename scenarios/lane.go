@@ -18,8 +18,9 @@ type lane struct {
 
 	namespace string // empty: none is open
 	used      int    // plans that this namespace has seen
-	dirty     bool   // it holds something that the next plan must not meet
-	warmed    int    // warm-ups so far: each has messages of its own
+	seen      []*Plan
+	dirty     bool // it holds something that the next plan must not meet
+	warmed    int  // warm-ups so far: each has messages of its own
 	handles   []*handle
 	proxies   []*chaos.Proxy // by worker, kept between namespaces
 }
@@ -53,7 +54,7 @@ func (l *lane) ready(ctx context.Context) error {
 			return fmt.Errorf("scenarios: %s: prepare namespace: %w", l.h.Name, err)
 		}
 	}
-	l.namespace, l.used, l.dirty = name, 1, false
+	l.namespace, l.used, l.dirty, l.seen = name, 1, false, nil
 	return nil
 }
 

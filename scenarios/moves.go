@@ -62,7 +62,84 @@ func (d *drawing) move(m move, w, k int) {
 	case moveReplay:
 		d.replay(w, k)
 	case moveCancel:
-		d.add(Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Cancelled: true})
+		d.cancel(w, k)
+	case moveStorm:
+		d.storm(w, k)
+	}
+}
+
+// cancel makes a call whose context has ended before it begins.
+func (d *drawing) cancel(w, k int) {
+	switch s := &d.keys[k]; d.pick(4) {
+	case 1:
+		if s.state == model.Processing {
+			w = s.holder
+		}
+		d.complete(w, k, Latest, Seen)
+	case 2:
+		d.add(Step{Worker: w, Verb: model.Prune, By: d.now - d.at(w)})
+	case 3:
+		if d.looksUp {
+			d.add(Step{Worker: w, Verb: model.Lookup, Key: k + 1})
+			break
+		}
+		fallthrough
+	default:
+		d.add(Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease()})
+	}
+	d.p.Steps[len(d.p.Steps)-1].Cancelled = true
+}
+
+// storm takes one message over again and again: what counts claims may have an end.
+func (d *drawing) storm(w, k int) {
+	s := &d.keys[k]
+	if s.state == model.Done {
+		d.forget(w, k)
+	}
+	for range 3 + d.pick(10) {
+		if s.state != model.Processing {
+			d.begin(w, k, Seen)
+			continue
+		}
+		d.advance(s.end - d.now)
+		d.begin(d.other(s.holder), k, Seen)
+	}
+	d.present(k)
+}
+
+// crowd has each of many messages claimed and about half of them completed; then their window may pass.
+func (d *drawing) crowd() {
+	for k := range d.keys {
+		w := 1 + d.pick(len(d.p.Zones))
+		d.begin(w, k, Seen)
+		if d.coin.Draw(d.t, "") {
+			d.finish(w, k, Seen)
+		}
+	}
+	if d.coin.Draw(d.t, "") {
+		d.clockTo(d.keys[0].updated + d.contract.Window)
+		d.pruneAt(1, d.now-d.contract.Window)
+	}
+}
+
+// startElsewhere lets some plans begin at an instant that clocks, calendars and columns trip over.
+func (d *drawing) startElsewhere() {
+	if d.contract.Clock != model.CallerClock || !d.one(8) {
+		return
+	}
+	landmark := landmarks()[d.pick(len(landmarks()))]
+	early := [...]time.Duration{0, 10 * time.Second, 30 * time.Minute, 12 * time.Hour}[d.pick(4)]
+	d.advance(landmark.Add(-early).Sub(epoch))
+}
+
+// landmarks are the hours in which Europe and North America set their clocks back, the ends of a year and of a
+// February with 29 days, and the second after which 32 bits of seconds are spent. The epoch itself lies an hour
+// before Europe sets its clocks forward.
+func landmarks() []time.Time {
+	return []time.Time{
+		time.Date(2031, time.October, 26, 1, 0, 0, 0, time.UTC), time.Date(2031, time.November, 2, 6, 0, 0, 0, time.UTC),
+		time.Date(2032, time.January, 1, 0, 0, 0, 0, time.UTC), time.Date(2032, time.February, 29, 0, 0, 0, 0, time.UTC),
+		time.Date(2038, time.January, 19, 3, 14, 8, 0, time.UTC),
 	}
 }
 
@@ -161,8 +238,11 @@ func (d *drawing) present(k int) {
 		}
 		w = w%len(d.p.Zones) + 1
 	}
-	which := [...]Which{Latest, Previous, First}[d.pick(3)]
-	if s.claims[w-1] < 2 {
+	which := [...]Which{Latest, Previous, First, Latest, Previous, First, Handed, NoClaim}[d.pick(8)]
+	switch {
+	case which == Handed:
+		w = d.other(max(s.holder, 1))
+	case s.claims[w-1] < 2 && which != NoClaim:
 		which = Latest
 	}
 	switch step := (Step{Worker: w, Key: k + 1, Claim: which}); {
@@ -218,8 +298,12 @@ func (d *drawing) forget(w, k int) {
 	if s.state != model.Done || d.one(4) {
 		d.finish(w, k, Seen)
 	}
-	d.clockTo(s.updated + d.contract.Window)
-	d.pruneAt(w, d.now-d.contract.Window)
+	if d.one(4) { // forgotten, and perhaps claimed again, all at one instant
+		d.pruneAt(w, s.updated+d.unit())
+	} else {
+		d.clockTo(s.updated + d.contract.Window)
+		d.pruneAt(w, d.now-d.contract.Window)
+	}
 	if d.coin.Draw(d.t, "") {
 		d.begin(w, k, Seen)
 	}

@@ -81,7 +81,7 @@ func (b Bytes) bytes() []byte {
 
 const manyBytes = 64 << 10
 
-// Which claim a fenced call presents, of those that its worker learned for the key.
+// Which claim a fenced call presents, of those that were learned for the key.
 type Which string
 
 // The claims.
@@ -89,6 +89,8 @@ const (
 	Latest   Which = ""         // the worker's latest
 	Previous Which = "previous" // the one before: the worker itself took over from itself
 	First    Which = "first"    // the worker's very first on this key
+	Handed   Which = "handed"   // the latest that anybody learned: a claim is good whoever presents it
+	NoClaim  Which = "none"     // the zero record, by a worker that never learned of its claim
 )
 
 // Step is one step of a plan. What a verb does not use is zero.

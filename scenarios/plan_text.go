@@ -64,7 +64,7 @@ type stepField struct {
 func stepFields(s *Step) []stepField {
 	return []stepField{
 		durationField("lease", &s.Lease), durationField("by", &s.By), numberField("nonce", &s.Nonce),
-		textField("claim", (*string)(&s.Claim), string(Previous), string(First)),
+		textField("claim", (*string)(&s.Claim), string(Previous), string(First), string(Handed), string(NoClaim)),
 		amountField("amount", &s.Effect),
 		textField("result", (*string)(&s.Result), string(EmptyBytes), string(ZeroBytes), string(NullBytes), string(InvalidBytes), string(ManyBytes)),
 		textField("reply", (*string)(&s.Reply), string(Unseen), string(Lost)), numberField("request", &s.Request),

@@ -20,6 +20,7 @@ type reducer struct {
 	until time.Time
 	runs  int
 	best  *failing
+	sure  bool // the reason was asked for by one more claim, and is not given up for another one
 }
 
 func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
@@ -94,7 +95,7 @@ func (r *reducer) doubt(ctx context.Context) bool {
 		return false
 	}
 	f.number, f.drawn = r.best.number, r.best.drawn
-	r.best = f
+	r.best, r.sure = f, true
 	return true
 }
 
@@ -139,7 +140,11 @@ func (r *reducer) maybe(ctx context.Context, p *Plan) bool {
 
 func (r *reducer) asGood(f *failing) bool {
 	is, was := f.judgement.Reason.Invariant, r.best.judgement.Reason.Invariant
-	return is == was || len(f.plan.Steps) < len(r.best.plan.Steps) && checker.Wider(is, was)
+	if is == was || r.sure {
+		return is == was
+	}
+	// TypedAnswers is the reason when no other is: any other says more.
+	return len(f.plan.Steps) < len(r.best.plan.Steps) && (checker.Wider(is, was) || was == model.TypedAnswers)
 }
 
 // run runs a plan in a fresh namespace; nil if it did not violate.

@@ -18,6 +18,7 @@ type tally struct {
 	reached  map[model.Marks]int
 	marks    map[string]int // marks of the recorder
 	bad      *failing
+	odd      *failing // went wrong, and did not when it ran again
 }
 
 // failing is a plan that did not pass.
@@ -69,6 +70,9 @@ func (t *tally) add(u *tally) {
 	}
 	if u.bad != nil && (t.bad == nil || u.bad.number < t.bad.number) {
 		t.bad = u.bad
+	}
+	if u.odd != nil && (t.odd == nil || u.odd.number < t.odd.number) {
+		t.odd = u.odd
 	}
 }
 

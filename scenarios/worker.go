@@ -18,7 +18,9 @@ type worker struct {
 	skew   time.Duration
 	handle int // its opened value's number in this history; 0: not used yet
 	claims [][]claimed
-	last   int // the number of its latest operation, in the real tier
+	// learned is what all workers of a stepped run learned, by key; nil where workers share nothing.
+	learned [][]claimed
+	last    int // the number of its latest operation, in the real tier
 }
 
 // claimed is one claim that a worker learned of: the operation that was answered with it, and the record.
@@ -40,8 +42,11 @@ func (w *worker) forget() { w.handle, w.claims = 0, make([][]claimed, len(w.keys
 // presented is the claim that a step presents, of those that the worker learned of.
 func (w *worker) presented(s *Step) (claimed, bool) {
 	known := w.claims[s.Key-1]
+	if s.Claim == Handed && w.learned != nil {
+		known = w.learned[s.Key-1]
+	}
 	switch n := len(known); {
-	case n == 0, s.Claim == Previous && n == 1:
+	case n == 0, s.Claim == NoClaim, s.Claim == Previous && n == 1:
 		return claimed{}, false
 	case s.Claim == First:
 		return known[0], true
@@ -63,6 +68,9 @@ func (w *worker) record(s *Step) model.Record {
 	return c.record
 }
 
+// presents reports whether the worker has what the step would have it present.
+func presents(s *Step, o *model.Operation) bool { return o.Claim > 0 || s.Claim == NoClaim }
+
 // call makes one call, unless it cannot be made: no such capability, no claim to present. A plan that was cut down
 // still runs.
 func (w *worker) call(ctx context.Context, s *Step, h *handle, o *model.Operation, outcome func(error) model.Outcome) {
@@ -76,8 +84,11 @@ func (w *worker) call(ctx context.Context, s *Step, h *handle, o *model.Operatio
 // learn takes up the claim that an answer brought, if the answer came.
 func (w *worker) learn(s *Step, o *model.Operation) {
 	if a := &o.Answer; s.Verb.Claims() && a.Outcome == model.OK && a.Yes {
-		k := &w.claims[s.Key-1]
-		*k = append(*k, claimed{o.ID, a.Record()})
+		c := claimed{o.ID, a.Record()}
+		w.claims[s.Key-1] = append(w.claims[s.Key-1], c)
+		if w.learned != nil {
+			w.learned[s.Key-1] = append(w.learned[s.Key-1], c)
+		}
 	}
 }
 
@@ -97,24 +108,24 @@ func (w *worker) invoke(s *Step, h *handle, o *model.Operation) bool {
 		o.Now = now
 	case model.CompleteClaim:
 		o.Now, o.Claim = now, w.claim(s)
-		return h.fencer != nil && o.Claim > 0
+		return h.fencer != nil && presents(s, o)
 	case model.CommitEffect:
 		o.Now, o.Claim = now, w.claim(s)
 		o.Effect = model.Effect{ID: fmt.Sprintf("e%d.%d %s", w.number, o.ID, o.Key.ID), Account: "account", Amount: s.Effect}
-		return h.committer != nil && o.Claim > 0
+		return h.committer != nil && presents(s, o)
 	case model.CompleteResult:
 		o.Now, o.Claim, o.Result = now, w.claim(s), string(s.Result.bytes())
-		return h.keeper != nil && o.Claim > 0
+		return h.keeper != nil && presents(s, o)
 	case model.Release:
 		o.Now, o.Claim, o.Reason = now, w.claim(s), fmt.Sprintf("reason %d", o.ID)
 		o.VisibleAt = model.InstantOf(w.now().Add(s.By))
-		return h.releaser != nil && o.Claim > 0
+		return h.releaser != nil && presents(s, o)
 	case model.Extend:
 		o.Now, o.Claim, o.Lease = now, w.claim(s), s.Lease
-		return h.extender != nil && o.Claim > 0
+		return h.extender != nil && presents(s, o)
 	case model.Bury:
 		o.Now, o.Claim, o.Reason = now, w.claim(s), fmt.Sprintf("reason %d", o.ID)
-		return h.buryer != nil && o.Claim > 0
+		return h.buryer != nil && presents(s, o)
 	case model.Replay:
 		o.Now = now
 		return h.buryer != nil

@@ -126,6 +126,9 @@ func (r *Redis) Complete(ctx context.Context, consumer, id string, now time.Time
 
 // CompleteClaim completes by claim.
 func (r *Redis) CompleteClaim(ctx context.Context, consumer, id string, claim model.Record, now time.Time) error {
+	if claim.Token == "" { // which the script takes for "by key"
+		return model.ErrFenced
+	}
 	return r.complete(ctx, consumer, id, now, claim.Token, "")
 }
 
