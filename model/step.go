@@ -176,7 +176,7 @@ func (m *moves) unfit() bool {
 // untouched: a fault kept the call from the store, and the error proves it.
 func (m *moves) untouched(s KeyState) bool {
 	a := &m.e.Answer
-	if a.Outcome != NotApplied || a.Refusal != Failed || m.e.Fault == 0 || !m.wrote(0) {
+	if a.Outcome != NotApplied || a.Refusal != Failed && a.Refusal != Refused || m.e.Fault == 0 || !m.wrote(0) {
 		return false
 	}
 	m.to = append(m.to, s)

@@ -34,7 +34,7 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	first, err := l.open(ctx, 1)
+	first, err := l.open(ctx, 1, 0)
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,9 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 	}
 	if err := g.capable(); err != nil {
 		return err
+	}
+	if acceptedKeys(g.h.Contract) == nil {
+		return fmt.Errorf("scenarios: %s: Contract.AcceptsKey refuses every key that plans are drawn with, such as \"orders\" and \"17-m1\", or \"171\"", g.h.Name)
 	}
 	g.planner = newPlanner(newSurface(g.h, g.found))
 	return g.separate(ctx, l, first)
@@ -78,7 +81,7 @@ func (g *campaign) separate(ctx context.Context, l *lane, first *handle) error {
 	if err := other.ready(ctx); err != nil {
 		return err
 	}
-	second, err := other.open(ctx, 1)
+	second, err := other.open(ctx, 1, 0)
 	if err != nil {
 		return err
 	}

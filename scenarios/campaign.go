@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,11 +22,36 @@ type campaign struct {
 	planner *planner
 	expired []model.Waiver
 	until   time.Time
+	drawn   map[Tier]int // plans so far
 }
 
-// run runs the plans of each tier. What went wrong one operation at a time is not asked for at once.
-func (g *campaign) run(ctx context.Context) (*tally, error) {
+// longerAtMost is how often a run is made longer by its budget, where a slow machine kept it from its marks.
+const longerAtMost = 2
+
+// run runs the plans of each tier, and more of them as long as a mark is missing.
+func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
+	g.drawn = map[Tier]int{}
+	for range 1 + longerAtMost {
+		g.until = time.Now().Add(budget)
+		if err := g.runTiers(ctx, total); err != nil {
+			return nil, err
+		}
+		if total.bad != nil || len(g.missed(total)) == 0 || g.c.plans > 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	return total, nil
+}
+
+// missed are the marks that no plan has come to.
+func (g *campaign) missed(t *tally) []string {
+	came := t.byMark()
+	return slices.DeleteFunc(g.required(), func(mark string) bool { return came[mark] > 0 })
+}
+
+// runTiers runs each tier once. What went wrong one operation at a time is not asked for at once.
+func (g *campaign) runTiers(ctx context.Context, total *tally) error {
 	end := g.until
 	tiers := g.c.tiers()
 	for i, tier := range tiers {
@@ -34,14 +60,14 @@ func (g *campaign) run(ctx context.Context) (*tally, error) {
 		}
 		t, err := g.runTier(ctx, tier)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		total.add(t)
 		if total.bad != nil {
 			break
 		}
 	}
-	return total, nil
+	return nil
 }
 
 // runTier runs plans on several lanes until there were enough, the budget is spent, or one went wrong. Of several
@@ -49,6 +75,9 @@ func (g *campaign) run(ctx context.Context) (*tally, error) {
 func (g *campaign) runTier(ctx context.Context, tier Tier) (*tally, error) {
 	lanes, plans := g.width(tier)
 	var next atomic.Int64
+	next.Store(int64(g.drawn[tier]))
+	plans += g.drawn[tier]
+	defer func() { g.drawn[tier] = min(int(next.Load()), plans) }()
 	var stop atomic.Bool
 	total := newTally()
 	var mu sync.Mutex

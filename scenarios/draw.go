@@ -36,6 +36,7 @@ type planner struct {
 
 func newPlanner(s surface) *planner {
 	dice := newDice()
+	dice.plain = acceptedKeys(s.contract)
 	start := func(t *rapid.T) *drawing { return &drawing{surface: s, dice: dice, t: t} }
 	return &planner{s, map[Tier]*rapid.Generator[*Plan]{
 		Stepped: rapid.Custom(func(t *rapid.T) *Plan { return start(t).plan() }),
@@ -68,6 +69,7 @@ type dice struct {
 	upTo     [65]*rapid.Generator[int] // upTo[n] draws 0 to n
 	moves    *rapid.Generator[move]
 	families [][]model.Key
+	plain    []model.Key
 	family   *rapid.Generator[int]
 }
 

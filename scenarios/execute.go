@@ -39,6 +39,7 @@ func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 	if err := l.ready(ctx); err != nil {
 		return nil, err
 	}
+	p = l.unused(p)
 	x := &execution{lane: l, plan: p, history: &model.History{
 		Store: l.h.Name, Scenario: string(p.Tier), Epoch: model.InstantOf(epoch), Contract: l.h.Contract, Zones: p.Zones,
 		Operations: make([]model.Operation, 0, len(p.Steps)),
@@ -54,6 +55,20 @@ func (l *lane) run(ctx context.Context, p *Plan) (*ran, error) {
 		return x.runReal(ctx)
 	}
 	return x.watched(ctx)
+}
+
+// unused gives a plan's messages ids that no other run has used, where namespaces share their records.
+func (l *lane) unused(p *Plan) *Plan {
+	if !l.h.Contract.SharedNamespace {
+		return p
+	}
+	q := with(p, p.Steps)
+	q.Keys = slices.Clone(p.Keys)
+	mark := l.names.next()
+	for k := range q.Keys {
+		q.Keys[k].ID += " " + mark
+	}
+	return q
 }
 
 func (x *execution) run(ctx context.Context) (*ran, error) {
@@ -104,7 +119,7 @@ func (x *execution) crash(w int) error {
 
 // handle opens the worker's handle if need be, and numbers it.
 func (x *execution) handle(ctx context.Context, w *worker) (*handle, error) {
-	h, err := x.lane.open(ctx, w.number)
+	h, err := x.lane.open(ctx, w.number, w.time+w.skew)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +160,7 @@ func (x *execution) call(ctx context.Context, s *Step) error {
 		cancel()
 	}
 	o.Call, o.CalledAt = x.tick(), x.serverTime()
-	begun := x.enter(&o)
+	begun := x.enter(&o, fault != nil)
 	w.call(callCtx, s, h, &o, x.lane.h.outcome)
 	if !x.leave() {
 		return errGivenUp

@@ -46,8 +46,9 @@ type Server struct {
 
 // Harness says how to make, reach and break one kind of store. Exactly one of Open, OpenInbox, OpenConsumer is set.
 //
-// Open is called once per worker: own handle, own connections, own proxy. A handle with Close() or Close() error
-// is closed at its end, and never at a crash.
+// Open is called once per worker: own handle, own connections, own proxy. Several namespaces are in use at once, so
+// that Open, Prepare, Drop and Effects are called from several goroutines. A handle with Close() or Close() error is
+// closed at its end, and never at a crash.
 type Harness struct {
 	Name     string
 	Contract model.Contract
@@ -105,8 +106,8 @@ func (h *Harness) validate() error {
 		return fmt.Errorf("scenarios: harness %q: %d of Open, OpenInbox, OpenConsumer are set; exactly one must be", h.Name, doors)
 	case h.Open == nil:
 		return fmt.Errorf("scenarios: harness %q: OpenInbox and OpenConsumer are not judged by this version; use Open", h.Name)
-	case h.Contract.Clock == model.ServerClock && h.Advance == nil:
-		return fmt.Errorf("scenarios: harness %q: a store with the server's clock is judged by this version only with Advance", h.Name)
+	case h.Contract.Clock == model.ServerClock:
+		return fmt.Errorf("scenarios: harness %q: a store with the server's clock is not judged by this version", h.Name)
 	}
 	if err := h.Contract.Validate(); err != nil {
 		return fmt.Errorf("scenarios: harness %q: %w", h.Name, err)
@@ -120,7 +121,7 @@ func (h *Harness) validate() error {
 }
 
 func (h *Harness) outcome(err error) model.Outcome {
-	if h.Outcome != nil {
+	if h.Outcome != nil && err != nil {
 		return h.Outcome(err)
 	}
 	return model.OutcomeOf(err)

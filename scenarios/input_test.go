@@ -37,7 +37,7 @@ func TestAnUnfitHarnessIsRefusedByName(t *testing.T) {
 		"short window":       {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Window: time.Hour}}, "Window 1h0m0s is not longer than Redelivery 24h0m0s"},
 		"negative precision": {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Precision: -1}}, "Precision -1ns is negative"},
 		"negative lease":     {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{MinLease: -1}}, "MinLease -1ns is negative"},
-		"server's clock":     {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Clock: model.ServerClock}}, "only with Advance"},
+		"server's clock":     {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Clock: model.ServerClock}}, "server's clock is not judged"},
 		"waiver of nothing":  {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Waivers: []model.Waiver{{Invariant: "Nonsense", Reason: "r"}}}}, `"Nonsense", which is no invariant`},
 		"waiver without why": {scenarios.Harness{Name: "h", Open: open, Contract: model.Contract{Waivers: []model.Waiver{{Invariant: model.NoEarlySteal}}}}, "gives no reason"},
 		"upstream":           {scenarios.Harness{Name: "h", Open: open, Upstream: "localhost"}, `Upstream "localhost" is not host:port`},

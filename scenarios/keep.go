@@ -30,6 +30,7 @@ func (d *drawing) release(w, k int) {
 		s.end = d.at(w) + by
 	}
 	if by > 0 {
+		d.begin(d.other(w), k, Seen)
 		d.clockTo(s.end)
 	}
 	d.begin(d.other(w), k, Seen)

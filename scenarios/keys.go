@@ -80,7 +80,7 @@ func families() [][]model.Key {
 
 // drawKeys picks a family and how many of it a plan uses: few, so that much happens to each.
 func (d *drawing) drawKeys() []model.Key {
-	plain := slices.Clone(d.families[0]) // the plan's number is written into them
+	plain := slices.Clone(d.plain) // the plan's number is written into them
 	if !d.coin.Draw(d.t, "") {
 		return plain[:1+d.pick(2)]
 	}
@@ -94,14 +94,19 @@ func (d *drawing) drawKeys() []model.Key {
 // drawCrowd picks many keys, of many families: little happens to each.
 func (d *drawing) drawCrowd() []model.Key {
 	var all []model.Key
-	for i, most := d.family.Draw(d.t, ""), 4+d.pick(60); len(all) < most; i++ {
+	for i, most := d.family.Draw(d.t, ""), 4+d.pick(60); len(all) < most && i < 4*len(d.families); i++ {
 		for _, k := range d.acceptable(d.families[i%len(d.families)]) {
 			if !slices.Contains(all, k) {
 				all = append(all, k)
 			}
 		}
 		if i%8 == 0 { // a narrow store accepts few of them
-			all = append(all, model.Key{Consumer: "orders", ID: numberMark + "-n" + strconv.Itoa(i)})
+			for _, k := range d.plain {
+				k.ID += strconv.Itoa(i)
+				if accepts(d.contract, k) && !slices.Contains(all, k) {
+					all = append(all, k)
+				}
+			}
 		}
 	}
 	return all
@@ -114,11 +119,30 @@ func (d *drawing) acceptable(family []model.Key) []model.Key {
 	}
 	var kept []model.Key
 	for _, k := range family {
-		if d.contract.AcceptsKey(k.Consumer, k.ID) == nil {
+		if accepts(d.contract, k) {
 			kept = append(kept, k)
 		}
 	}
 	return kept
+}
+
+func accepts(c model.Contract, k model.Key) bool {
+	numbered := strings.NewReplacer(numberMark, "1")
+	return c.AcceptsKey == nil || c.AcceptsKey(numbered.Replace(k.Consumer), numbered.Replace(k.ID)) == nil
+}
+
+// acceptedKeys are three ordinary keys that the store accepts; none: it accepts nothing that the kit can draw.
+func acceptedKeys(c model.Contract) []model.Key {
+	for _, shape := range []string{numberMark + "-m%d", numberMark + "%d", "%d" + numberMark, "m%d" + numberMark} {
+		var keys []model.Key
+		for i := range 3 {
+			keys = append(keys, model.Key{Consumer: "orders", ID: strings.Replace(shape, "%d", strconv.Itoa(i+1), 1)})
+		}
+		if !slices.ContainsFunc(keys, func(k model.Key) bool { return !accepts(c, k) }) {
+			return keys
+		}
+	}
+	return nil
 }
 
 // nameKeys writes the plan's number into its keys.

@@ -65,11 +65,7 @@ func (l *lane) forget(ctx context.Context) error {
 		if h == nil {
 			continue
 		}
-		err := bounded(ctx, func(ctx context.Context) error {
-			_, err := h.store.Prune(ctx, epoch.Add(farFuture))
-			return err
-		})
-		if err != nil {
+		if !l.pruned(ctx, h.store) {
 			l.dirty = true
 			return l.ready(ctx)
 		}
@@ -78,8 +74,27 @@ func (l *lane) forget(ctx context.Context) error {
 	return nil
 }
 
-// farFuture is later than any instant of a plan.
-const farFuture = 100 * 365 * 24 * time.Hour
+// pruned prunes everything. A store may remove few at a time.
+func (l *lane) pruned(ctx context.Context, store model.Store) bool {
+	for range forgetAtMost {
+		n := 0
+		err := bounded(ctx, func(ctx context.Context) (err error) {
+			n, err = store.Prune(ctx, epoch.Add(farFuture))
+			return err
+		})
+		if err != nil || n == 0 || l.h.Contract.SharedNamespace {
+			return err == nil
+		}
+	}
+	return false
+}
+
+const (
+	// farFuture is later than any instant of a plan, and not so far that 32 bits of seconds run out.
+	farFuture = 30 * 365 * 24 * time.Hour
+	// forgetAtMost is more than the messages of a plan.
+	forgetAtMost = 200
+)
 
 // leave closes the handles and drops the namespace.
 func (l *lane) leave(ctx context.Context) error {
@@ -116,7 +131,7 @@ func (l *lane) end(ctx context.Context) error {
 }
 
 // open gives a worker its handle, if it has none.
-func (l *lane) open(ctx context.Context, worker int) (*handle, error) {
+func (l *lane) open(ctx context.Context, worker int, clock time.Duration) (*handle, error) {
 	for len(l.handles) < worker {
 		l.handles = append(l.handles, nil)
 	}
@@ -129,6 +144,7 @@ func (l *lane) open(ctx context.Context, worker int) (*handle, error) {
 	}
 	alive, crash := context.WithCancel(context.Background())
 	h := &handle{crash: crash}
+	h.clock.Store(int64(clock))
 	env := Env{
 		Alive: alive, Namespace: l.namespace, Worker: worker, Addr: addr,
 		Now: func() time.Time { return epoch.Add(time.Duration(h.clock.Load())) },

@@ -23,13 +23,14 @@ type underway struct {
 	mu      sync.Mutex
 	op      model.Operation // as it was when the call began; ID 0: none
 	since   time.Time
+	faulty  bool // a fault is at work: nothing is late meanwhile
 	givenUp bool
 }
 
-func (u *underway) enter(o *model.Operation) time.Time {
+func (u *underway) enter(o *model.Operation, faulty bool) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.op, u.since = *o, time.Now()
+	u.op, u.since, u.faulty = *o, time.Now(), faulty
 	return u.since
 }
 
@@ -85,6 +86,9 @@ var (
 func (u *underway) now() (model.Operation, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.faulty {
+		return model.Operation{}, u.since
+	}
 	return u.op, u.since
 }
 

@@ -51,6 +51,9 @@ func (d *drawing) move(m move, w, k int) {
 			d.keys[i].claims[w-1] = 0
 		}
 	case moveSkew:
+		if d.forgetsByItself() {
+			return
+		}
 		d.skew[w-1] = [...]time.Duration{0, time.Second, -time.Second, time.Hour, -time.Hour}[d.pick(5)]
 		d.add(Step{Worker: w, Verb: SkewStep, By: d.skew[w-1]})
 	case moveRelease:
@@ -267,11 +270,17 @@ func (d *drawing) clockTo(edge time.Duration) {
 }
 
 func (d *drawing) advance(by time.Duration) {
-	if by == 0 || d.contract.Clock == model.ServerClock && by < 0 {
+	if by == 0 || by < 0 && d.forgetsByItself() {
 		return
 	}
 	d.now += by
 	d.add(Step{Verb: ClockStep, By: by})
+}
+
+// forgetsByItself: what a store forgets by the time alone it may forget at anybody's call, for every key. Whose time
+// that was cannot be told unless there is one.
+func (d *drawing) forgetsByItself() bool {
+	return d.contract.Clock == model.ServerClock || d.contract.Retention == model.ByItself || d.contract.LeaseIsRecord
 }
 
 func (d *drawing) clock(k int) {

@@ -137,7 +137,7 @@ func (c *crew) tell(ctx context.Context, d *driver, at int) error {
 	call := c.moment.Add(1)
 	begun := time.Now()
 	d.in <- s.line()
-	line, answered := d.await()
+	line, answered := d.await(fault != nil)
 	if !answered {
 		d.late = true
 		d.done = append(d.done, recorded{operation: model.Operation{
@@ -169,12 +169,12 @@ func (c *crew) keyOf(s *Step) model.Key {
 	return c.plan.Keys[s.Key-1]
 }
 
-// await waits for a worker's answer, within the bound of a call.
-func (d *driver) await() (string, bool) {
+// await waits for a worker's answer, within the bound of a call. While a fault is at work nothing is late.
+func (d *driver) await(faulty bool) (string, bool) {
 	watch := time.NewTicker(watchEvery)
 	defer watch.Stop()
 	begun := time.Now()
-	for ticks := 0; ticks < lateControls || time.Since(begun) < lateAfter; {
+	for ticks := 0; faulty || ticks < lateControls || time.Since(begun) < lateAfter; {
 		select {
 		case line := <-d.out:
 			return line, true

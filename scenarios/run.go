@@ -72,7 +72,6 @@ func Judge(h []byte, c model.Contract) (checker.Report, error) {
 			return checker.Report{}, err
 		}
 		history.Contract = c
-		history.Contract.AcceptsKey = nil // a function is no fact that prints
 	}
 	return checker.Check(history), nil
 }
@@ -101,8 +100,7 @@ func explore(ctx context.Context, h *Harness, c *config) (checker.Report, error)
 	if c.short {
 		budget /= shortShare
 	}
-	g.until = time.Now().Add(budget)
-	t, err := g.run(ctx)
+	t, err := g.run(ctx, budget)
 	if err != nil {
 		return checker.Report{}, err
 	}

@@ -108,6 +108,10 @@ func (s surface) required() []string {
 	marks := model.LiveClaimRefused | model.TakenOver | model.TakenOverAtTheEnd | model.RefusedBeforeTheEnd |
 		model.DoneMet | model.PruneRemoved | model.PruneSparedYoung | model.PruneSparedClaim | model.ClaimedAgain |
 		model.LateCompletion | model.ReplyLost
+	switch {
+	case s.contract.NoLease, s.contract.MaxAttempts == 1:
+		marks &^= model.TakenOver | model.TakenOverAtTheEnd
+	}
 	if s.fences {
 		marks |= model.StalePresented | model.StaleAfterForgetting | model.CompletionRepeated
 	}
@@ -128,6 +132,12 @@ func (s surface) required() []string {
 	}
 	if s.keeps {
 		marks |= model.ResultTold
+	}
+	if s.contract.LeaseIsRecord || s.contract.NoLease || s.contract.MaxAttempts == 1 {
+		marks &^= model.StalePresented // nobody takes over a record that is still there
+	}
+	if s.contract.LeaseIsRecord {
+		marks &^= model.LateCompletion
 	}
 	names := marks.Names()
 	if s.wire {
@@ -152,9 +162,9 @@ func (t *tally) report(g *campaign) checker.Report {
 	slices.Sort(r.Capabilities)
 	slices.Sort(r.Missing)
 	r.NotPromised = g.notPromised()
+	r.Missed = g.missed(t)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
-			r.Missed = append(r.Missed, mark)
 			continue
 		}
 		// A plan may be drawn twice: at most the distinct ones count as evidence.

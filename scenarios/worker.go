@@ -76,7 +76,7 @@ func presents(s *Step, o *model.Operation) bool { return o.Claim > 0 || s.Claim 
 func (w *worker) call(ctx context.Context, s *Step, h *handle, o *model.Operation, outcome func(error) model.Outcome) {
 	err := w.ask(ctx, s, h, o)
 	o.Answer.Outcome = outcome(err)
-	if err != nil {
+	if o.Answer.Outcome != model.OK {
 		o.Answer.Error, o.Answer.Refusal = err.Error(), refusal(err)
 	}
 }

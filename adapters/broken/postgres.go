@@ -121,6 +121,18 @@ func scan(row pgx.Row) (model.Record, error) {
 
 // Begin claims: inserts, or takes over what is over, or reads what is there.
 func (p *Postgres) Begin(ctx context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
+	for {
+		r, claimed, err := p.claim(ctx, consumer, id, now, lease)
+		if !errors.Is(err, errVanished) {
+			return r, claimed, err
+		}
+		// It was pruned between the two statements, neither of which changed anything: it can be claimed now.
+	}
+}
+
+var errVanished = errors.New("broken: the record vanished in between")
+
+func (p *Postgres) claim(ctx context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
 	r, err := scan(p.pool.QueryRow(ctx, p.sql(`
 		insert into %[1]s.dedup as d values ($1, $2, 'PROCESSING', 1, nextval('%[1]s.token'), $3, $4, $3)
 		on conflict (consumer, id) do update set attempts = d.attempts + 1, token = nextval('%[1]s.token'), claimed = $3, until = $4, updated = $3
@@ -134,7 +146,7 @@ func (p *Postgres) Begin(ctx context.Context, consumer, id string, now time.Time
 	}
 	r, found, err := p.Lookup(ctx, consumer, id)
 	if err == nil && !found {
-		return model.Record{}, false, errors.New("broken: the record vanished in between")
+		return model.Record{}, false, errVanished
 	}
 	return r, false, err
 }

@@ -41,7 +41,7 @@ type entry struct {
 	nonce      string
 	leaseUntil time.Time
 	updatedAt  time.Time
-	told       string // in DONE the result, else the reason
+	told       string // the result if there is one, else the reason
 }
 
 type state uint8
@@ -245,7 +245,7 @@ func (s *Space) finish(k key, e entry, now time.Time) {
 	if !e.hasResult {
 		e.told = "" // the reason of a release
 	}
-	e.state, e.released, e.leaseUntil, e.updatedAt = done, false, time.Time{}, now
+	e.state, e.leaseUntil, e.updatedAt = done, time.Time{}, now
 	s.records[k] = e
 	if s.done == 0 || now.Before(s.oldest) {
 		s.oldest = now
@@ -295,10 +295,9 @@ func (e entry) record() model.Record {
 		UpdatedAt:  e.updatedAt,
 		Token:      strconv.FormatUint(e.token, 10),
 	}
-	switch {
-	case e.hasResult:
+	if e.hasResult {
 		r.Result = []byte(e.told)
-	case e.state != done:
+	} else {
 		r.Reason = e.told
 	}
 	return r

@@ -108,10 +108,7 @@ func (s *Store) Release(ctx context.Context, consumer, messageID string, claim m
 	if err := admitClaim(ctx, op, consumer, messageID, claim, now); err != nil {
 		return err
 	}
-	wait := time.Duration(0)
-	if !visibleAt.IsZero() {
-		wait = max(0, visibleAt.Sub(now.Round(0)))
-	}
+	wait := max(0, visibleAt.Sub(now.Round(0)))
 	key := s.key(consumer, messageID)
 	reply, err := s.scripts.release.Run(ctx, s.client, []string{key}, claim.Token, milliseconds(wait), reason)
 	if err == nil {

@@ -139,6 +139,7 @@ var transitions = []struct {
 		r.extend(c, 100, model.ErrFenced)
 		r.complete(r.a, model.ErrFenced)
 		r.complete(r.b, model.ErrFenced)
+		r.release(r.b, model.Record{Token: c.Token + ":why"}, 0, "", model.ErrFenced)
 		r.lasts(0, 2)
 		r.after(2)
 		r.holds(model.Record{})
