@@ -166,7 +166,7 @@ func (d *drawing) plan() *Plan {
 		}
 	}
 	d.skew = make([]time.Duration, len(d.p.Zones))
-	crowd := d.one(16)
+	crowd := d.one(8)
 	if crowd {
 		d.p.Keys = d.drawCrowd()
 	} else {

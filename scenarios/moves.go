@@ -42,9 +42,7 @@ func (d *drawing) move(m move, w, k int) {
 	case moveClock:
 		d.clock(k)
 	case moveLookup:
-		if d.looksUp {
-			d.add(Step{Worker: w, Verb: model.Lookup, Key: k + 1})
-		}
+		d.look(w, k)
 	case moveCrash:
 		d.add(Step{Worker: w, Verb: CrashStep})
 		for i := range d.keys {
@@ -69,6 +67,31 @@ func (d *drawing) move(m move, w, k int) {
 	case moveStorm:
 		d.storm(w, k)
 	}
+}
+
+// look reads a record before and after somebody else changed it: what a reader keeps of the first reading is old.
+func (d *drawing) look(w, k int) {
+	if !d.looksUp {
+		return
+	}
+	read := Step{Worker: w, Verb: model.Lookup, Key: k + 1}
+	d.add(read)
+	switch other := d.other(w); d.pick(6) {
+	case 0:
+		d.begin(other, k, Seen)
+	case 1:
+		d.finish(other, k, Seen)
+	case 2:
+		d.clockTo(d.keys[k].end)
+		d.begin(other, k, Seen)
+	case 3:
+		d.release(other, k)
+	case 4:
+		d.forget(other, k)
+	default:
+		return
+	}
+	d.add(read)
 }
 
 // cancel makes a call whose context has ended before it begins.
