@@ -31,6 +31,7 @@ type driver struct {
 	done    []recorded
 	err     error
 	late    bool
+	cold    bool // its connection is a new one since a reply was lost
 }
 
 // recorded is one operation, before all are put in order. Claims are still named by the worker's own numbers.
@@ -108,6 +109,11 @@ func (c *crew) round(ctx context.Context, from, to int) error {
 	var err error
 	for _, d := range c.drivers {
 		err = errors.Join(err, d.err)
+		if d.cold && !d.late && d.err == nil {
+			// Only now: a Prune beside it would count the warm-up's records.
+			c.lane.warm(ctx, d.worker.number, d.handle)
+			d.cold = false
+		}
 	}
 	return errors.Join(err, ctx.Err())
 }
@@ -156,9 +162,7 @@ func (c *crew) tell(ctx context.Context, d *driver, at int) error {
 	r := recorded{operation: o, step: at}
 	r.fault = c.close(ctx, s, &r.operation, fault, time.Since(begun))
 	d.done = append(d.done, r)
-	if r.fault != "" && s.Reply == Lost {
-		c.lane.warm(ctx, d.worker.number, d.handle)
-	}
+	d.cold = d.cold || r.fault != "" && s.Reply == Lost
 	return nil
 }
 
