@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,13 +99,17 @@ func TestNamespacesThatAreOneAreRefused(t *testing.T) {
 	}
 	refused(t, h, "let Open use Env.Namespace, or set Contract.SharedNamespace")
 	h.Contract.SharedNamespace = true
-	scenarios.Test(t, h)
+	for range 2 { // what the first run left must not be met by the second
+		if r := explore(t, h, scenarios.Plans(300)); r.Verdict == checker.Violated {
+			t.Fatal(r.Explain(), r.Plan)
+		}
+	}
 }
 
 func TestAWaiverCountsUntilItRunsOut(t *testing.T) {
 	h := brokenMemory(broken.NeverPruned)
 	h.Contract.Waivers = []model.Waiver{{Invariant: model.ForgottenAfterWindow, Reason: "pruned by hand, each spring"}}
-	r := explore(t, h, scenarios.Seed(1))
+	r := explore(t, h, scenarios.Seed(1), scenarios.Plans(300), scenarios.Only(scenarios.Stepped))
 	if r.Verdict == checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "each spring") {
 		t.Fatalf("waived: %s, not promised %v\n%s", r.Verdict, r.NotPromised, r.Explain())
 	}
@@ -112,6 +117,35 @@ func TestAWaiverCountsUntilItRunsOut(t *testing.T) {
 	r = explore(t, h, scenarios.Seed(1))
 	if r.Verdict != checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "ran out on 2020-03-01") {
 		t.Fatalf("run out: %s, not promised %v", r.Verdict, r.NotPromised)
+	}
+}
+
+// Right stores that were accused once, each for what its facts allow.
+func TestFactsThatAllowMoreAreHeeded(t *testing.T) {
+	stores := perNamespace[*broken.Memory]{open: func() *broken.Memory {
+		m := broken.NewMemory(broken.None)
+		m.PruneLimit = 1
+		return m
+	}}
+	few := brokenMemory(broken.None)
+	few.Name, few.Contract.PruneAtMost = "prunes at most one", 1
+	few.Open = func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.get(env.Namespace), nil }
+	few.Effects = func(_ context.Context, namespace string) ([]model.Applied, error) {
+		return stores.get(namespace).Effects(), nil
+	}
+	numbers := brokenMemory(broken.None)
+	numbers.Name, numbers.Contract.AcceptsKey = "numbers only", func(_, id string) error {
+		_, err := strconv.ParseUint(id, 10, 64)
+		return err
+	}
+	careless := brokenMemory(broken.None)
+	careless.Name, careless.Outcome = "classifier without nil", func(error) model.Outcome { return model.Unknown }
+	for _, h := range []scenarios.Harness{few, numbers, careless} {
+		t.Run(h.Name, func(t *testing.T) {
+			if r := explore(t, h, scenarios.Plans(300)); r.Verdict == checker.Violated {
+				t.Fatal(r.Explain(), r.Plan)
+			}
+		})
 	}
 }
 
@@ -180,7 +214,7 @@ func TestOutHoldsPlanHistoryAndReportOfEveryRun(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}
-	explore(t, memoryHarness(), scenarios.Out(dir))
+	explore(t, memoryHarness(), scenarios.Out(dir), scenarios.Plans(300))
 	if _, err := os.Stat(filepath.Join(dir, memoryHarness().Name, "report.json")); err != nil {
 		t.Errorf("a run that passed left no report: %v", err)
 	}

@@ -49,6 +49,9 @@ const (
 // Memory is a home-made store in process, of the common make: a map and a mutex. Its zero value is not ready; see
 // NewMemory. It is safe for concurrent use.
 type Memory struct {
+	// PruneLimit is how many records one Prune removes at most; zero: all. Set it before the first call.
+	PruneLimit int
+
 	flaw    Flaw
 	mu      sync.Mutex
 	rows    map[string]*row
@@ -243,7 +246,7 @@ func (m *Memory) Prune(_ context.Context, before time.Time) (int, error) {
 		case NeverPruned:
 			old = r.state == "COMPLETED"
 		}
-		if old {
+		if old && (m.PruneLimit == 0 || removed < m.PruneLimit) {
 			delete(m.rows, key)
 			removed++
 		}

@@ -70,20 +70,30 @@ func scan(r pgx.Row) (got Row, err error) {
 // Begin claims a message: a new one, or one whose lease is over.
 func (p *Postgres) Begin(ctx context.Context, consumer, messageID string, now time.Time, lease time.Duration) (Row, bool, error) {
 	until := now.Add(lease)
-	if cut := until.Truncate(time.Microsecond); cut.Before(until) { // the column keeps microseconds, and no lease may be short
+	now = now.Truncate(time.Microsecond)                            // the column keeps microseconds,
+	if cut := until.Truncate(time.Microsecond); cut.Before(until) { // and no lease may come out shorter
 		until = cut.Add(time.Microsecond)
 	}
-	got, err := scan(p.pool.QueryRow(ctx, `
-		insert into processed as d values ($1, $2, 'PROCESSING', 1, nextval('processed_token'), $4, $3)
-		on conflict (consumer, message_id) do update
-			set attempts = d.attempts + 1, token = nextval('processed_token'), lease_until = $4, updated_at = $3
-			where d.state = 'PROCESSING' and d.lease_until <= $3
-		returning `+row, consumer, messageID, now.Truncate(time.Microsecond), until))
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return got, err == nil, err
+	for {
+		got, err := scan(p.pool.QueryRow(ctx, `
+			insert into processed as d values ($1, $2, 'PROCESSING', 1, nextval('processed_token'), $4, $3)
+			on conflict (consumer, message_id) do update
+				set attempts = d.attempts + 1, token = nextval('processed_token'), lease_until = $4, updated_at = $3
+				where d.state = 'PROCESSING' and d.lease_until <= $3
+			returning `+row, consumer, messageID, now, until))
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return got, err == nil, err
+		}
+		got, err = scan(p.pool.QueryRow(ctx, `select `+row+` from processed where consumer = $1 and message_id = $2`, consumer, messageID))
+		switch {
+		case errors.Is(err, pgx.ErrNoRows): // pruned in between
+		case err != nil:
+			return got, false, err
+		case got.State == "DONE" || now.Before(got.LeaseUntil):
+			return got, false, nil
+		}
+		// What refused the claim is gone, and nothing was changed: claim again.
 	}
-	got, err = scan(p.pool.QueryRow(ctx, `select `+row+` from processed where consumer = $1 and message_id = $2`, consumer, messageID))
-	return got, false, err
 }
 
 // Complete makes a message DONE.
