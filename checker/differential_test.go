@@ -22,7 +22,7 @@ func TestARightStoreIsNeverAccused(t *testing.T) {
 	const bound = 30 * time.Second
 	var judge checker.Judge
 	var judged, overlapping, undecided uint64
-	n, began := drawn(30_000), time.Now()
+	n, began := drawn(10_000), time.Now()
 	for seed := uint64(0); seed < n && time.Since(began) < bound; seed++ {
 		h := simulate(seed, 10+int(seed%20), false)
 		if err := h.Validate(); err != nil {
@@ -55,7 +55,7 @@ func TestARightStoreIsNeverAccused(t *testing.T) {
 func TestBothWaysAgreeWhereNothingOverlaps(t *testing.T) {
 	both := checker.Judge{Porcupine: true}
 	violated := 0
-	for seed := range drawn(3_000) {
+	for seed := range drawn(1_000) {
 		h := simulate(seed, 20, true)
 		if seed%2 == 1 {
 			change(h, rand.New(rand.NewPCG(seed, 3)), nil)
@@ -85,7 +85,7 @@ func TestChangedAnswersAreCaught(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			var judge checker.Judge
 			changed, caught := 0, 0
-			for seed := range drawn(800) {
+			for seed := range drawn(400) {
 				h := simulate(seed, 24, seed%3 == 0)
 				if !change(h, rand.New(rand.NewPCG(seed, 5)), &m) || h.Validate() != nil {
 					continue

@@ -124,7 +124,7 @@ func indexes(h *model.History) func(func(int) bool) {
 func TestNonsenseIsJudgedToo(t *testing.T) {
 	judge := checker.Judge{Timeout: 20 * time.Millisecond}
 	judged := 0
-	for seed := range drawn(1_000) {
+	for seed := range drawn(500) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		h := simulate(seed, 12, seed%2 == 0)
 		for i := range h.Operations {
