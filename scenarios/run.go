@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -36,7 +37,7 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 	}
 	out := c.out
 	if out == "" && report.Verdict != checker.Pass {
-		out = t.ArtifactDir()
+		out = kept(t)
 	}
 	if err := write(&report, out, t.Name()); err != nil {
 		t.Error(err)
@@ -45,6 +46,20 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 		t.Fatal(failure(&report, t.Name()))
 	}
 	t.Log(summary(&report))
+}
+
+// kept is a folder that is still there when a person comes to look: the test's artifact folder if go test keeps those
+// (-artifacts), else one of its own. Without the flag an artifact folder goes with the test.
+func kept(t *testing.T) string {
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		return t.ArtifactDir()
+	}
+	dir, err := os.MkdirTemp("", "effectonce-failed-")
+	if err != nil {
+		t.Log(err)
+		return ""
+	}
+	return dir
 }
 
 // Explore is Test without a testing.T: it works in a plain main. An error is a harness or a configuration that
