@@ -154,6 +154,7 @@ func (a animal) seeds() uint64 {
 }
 
 func TestEveryLiarIsFoundForItsReason(t *testing.T) {
+	t.Setenv("EFFECTONCE_SEED", "") // the seeds are this test's own
 	for _, a := range zoo() {
 		t.Run(a.name, func(t *testing.T) {
 			h := a.liar(t)
@@ -192,6 +193,7 @@ func explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checke
 // races are bugs that one operation at a time cannot show. They are found, for their reason; how often they fail when
 // run again is for the scheduler to say.
 func TestRacesAreFoundByRealConcurrency(t *testing.T) {
+	t.Setenv("EFFECTONCE_SEED", "") // the seeds are this test's own
 	for flaw, reasons := range map[broken.Flaw][]model.InvariantID{
 		broken.ChecksThenActs:   {model.ExclusiveClaim, model.NoEarlySteal, model.DoneStaysDone, model.StaleClaimRefused, model.AttemptsCountClaims},
 		broken.TakesOverBlindly: {model.ExclusiveClaim, model.NoEarlySteal, model.DoneStaysDone, model.StaleClaimRefused, model.AttemptsCountClaims},
