@@ -36,7 +36,9 @@ func (m *moves) beginClaimed(s KeyState) {
 	case m.excuses(ExclusiveClaim):
 		m.claimAnyhow(s)
 	case m.excuses(NoEarlySteal) && (!m.NoAttempts || m.when.from > s.claimed.to):
-		m.takeover(s) // one attempt more says that it was meant as a takeover
+		m.shifted = true // a clock that is off shows in the new lease, too, to whichever side
+		m.takeover(s)    // one attempt more says that it was meant as a takeover
+		m.shifted = false
 	}
 }
 
@@ -126,7 +128,7 @@ func (m *moves) tellsClaim(s, next KeyState, fresh bool) bool {
 
 // excusesLease: a lease told too short invites an early takeover, one too long delays it.
 func (m *moves) excusesLease(told Instant, want span) bool {
-	if told < want.from {
+	if told < want.from || m.shifted {
 		return m.excuses(NoEarlySteal)
 	}
 	return m.excuses(TakeoverAfterExpiry)

@@ -76,6 +76,8 @@ type moves struct {
 	e    *Event
 	to   []KeyState
 	when span
+
+	shifted bool // the claim is an early takeover, which is excused
 }
 
 // disturbed: no answer of the store's came through, and the kit knows why or does not ask. Anything may have
