@@ -24,7 +24,7 @@ func (j *Judge) Report(h *model.History, of Judgement) Report {
 		r.Capabilities = append(r.Capabilities, string(c))
 	}
 	for _, w := range h.Contract.Waivers {
-		r.NotPromised = append(r.NotPromised, Cell{w.Invariant, "waived: " + w.Reason})
+		r.NotPromised = append(r.NotPromised, Cell{Invariant: w.Invariant, Why: "waived: " + w.Reason})
 	}
 	if of.Reason != nil {
 		r.Reasons = []Reason{*of.Reason}

@@ -78,6 +78,9 @@ type Reason struct {
 type Cell struct {
 	Invariant model.InvariantID `json:"invariant"`
 	Why       string            `json:"why"`
+	// Broken of Of cases went wrong, where it is measured although nobody promised it.
+	Broken int `json:"broken,omitempty"`
+	Of     int `json:"of,omitempty"`
 }
 
 // Counts is how much happened.
@@ -93,6 +96,9 @@ type Counts struct {
 	Unseen     int `json:"unseen_replies"`
 	Faults     int `json:"faults"`
 	Porcupine  int `json:"keys_by_porcupine"`
+	// ByKey counts completions by key by another than the owner, ByKeyAccepted those that were accepted.
+	ByKey         int `json:"completions_by_key_of_others"`
+	ByKeyAccepted int `json:"completions_by_key_of_others_accepted"`
 }
 
 // Add sums two counts.
@@ -108,6 +114,8 @@ func (c *Counts) Add(d Counts) {
 	c.Unseen += d.Unseen
 	c.Faults += d.Faults
 	c.Porcupine += d.Porcupine
+	c.ByKey += d.ByKey
+	c.ByKeyAccepted += d.ByKeyAccepted
 }
 
 // Effects counts, per message that asked for an effect, how often it was found.

@@ -66,6 +66,12 @@ func (out *Judgement) mark(m model.Marks) {
 	if m&(model.StalePresented|model.StaleAfterForgetting) != 0 {
 		out.Counts.Stale++
 	}
+	if m&model.ByKeyMeanwhile != 0 {
+		out.Counts.ByKey++
+	}
+	if m&model.ByKeyAccepted != 0 {
+		out.Counts.ByKeyAccepted++
+	}
 }
 
 // met says that a Prune met a record that it may have removed, or must have.
@@ -130,7 +136,7 @@ func besides(events []*model.Event, p *model.Event) int {
 
 func completes(k model.Kind) bool {
 	switch k {
-	case model.Complete, model.CompleteClaim, model.CommitEffect, model.CompleteResult, model.ApplyOnce:
+	case model.Complete, model.CompleteClaim, model.CommitEffect, model.CompleteResult, model.ApplyOnce, model.Deliver:
 		return true
 	}
 	return false

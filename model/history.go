@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -66,6 +67,10 @@ type Event struct {
 	// Disputed: beside it another claim of the same key was granted through the same handle, so that nobody can say
 	// which of them the handle holds.
 	Disputed bool
+	// Contended: beside a delivery another one of the same message was open.
+	Contended bool
+	// Latest is the furthest that any worker's clock had come by the end of the operation; only kept beside deliveries.
+	Latest Instant
 }
 
 // Events prepares the operations for judging, in order of their calls.
@@ -99,6 +104,7 @@ func (h *History) Events() []Event {
 	}
 	markAlone(events)
 	markDisputed(events)
+	markDeliveries(events)
 	return events
 }
 
@@ -139,6 +145,37 @@ func markDisputed(events []Event) {
 				return c != e && c.Call <= e.end() && e.Call <= c.Return
 			})
 		}
+	}
+}
+
+// markDeliveries finds the deliveries that ran beside another one of their message, and how far the clocks had come.
+func markDeliveries(events []Event) {
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Kind == Deliver }) {
+		return
+	}
+	last := map[Key]*Event{} // the one that ends last so far
+	latest := make([]Instant, len(events))
+	for i := range events {
+		e := &events[i]
+		latest[i] = max(e.Now, e.ReturnedAt)
+		if i > 0 {
+			latest[i] = max(latest[i], latest[i-1])
+		}
+		if e.Kind != Deliver {
+			continue
+		}
+		before := last[e.Key]
+		if before != nil && before.end() > e.Call {
+			before.Contended, e.Contended = true, true
+		}
+		if before == nil || e.end() > before.end() {
+			last[e.Key] = e
+		}
+	}
+	for i := range events {
+		end := events[i].end()
+		n, _ := slices.BinarySearchFunc(events, end, func(e Event, end int64) int { return cmp.Compare(e.Call, end) })
+		events[i].Latest = latest[max(n-1, i)]
 	}
 }
 

@@ -78,6 +78,9 @@ func (s span) add(d time.Duration) span { return span{s.from.Add(d), s.to.Add(d)
 // anytime is when nothing says when.
 var anytime = span{firstInstant, lastInstant}
 
+// hull is the smallest span that holds both.
+func (s span) hull(t span) span { return span{min(s.from, t.from), max(s.to, t.to)} }
+
 // widen moves both ends outwards.
 func (s span) widen(d time.Duration) span { return span{s.from.Add(-d), s.to.Add(d)} }
 

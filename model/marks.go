@@ -29,6 +29,9 @@ const (
 	DeadMet                                // a redelivery met a dead letter
 	Replayed                               // a dead letter was opened again
 	ResultTold                             // a redelivery brought a kept result back
+	Resumed                                // a delivery finished what an earlier one had left open
+	ByKeyMeanwhile                         // somebody else than the owner completed by key
+	ByKeyAccepted                          // and was accepted: nothing but a claim tells them apart
 	marksEnd
 )
 
@@ -39,7 +42,8 @@ var markNames = [...]string{
 	"prune spared a young record", "prune spared a claim", "claimed again after a forgetting",
 	"reply lost after the store did the work", "asked again after a lost reply", "effect committed with DONE", "released claim taken again",
 	"released claim refused until visible", "lease extended", "redelivery met DEAD", "dead letter opened again",
-	"kept result told to a redelivery",
+	"kept result told to a redelivery", "unfinished delivery finished by a later one",
+	"completed by key by another than the owner", "completed by key by another than the owner, and accepted",
 }
 
 // Names lists the marks of the set in words.
@@ -72,6 +76,12 @@ func (r *Rules) Reached(s KeyState, e *Event) Marks {
 			m |= Replayed
 		}
 	case Complete:
+		if s.State == Processing && s.Handle != 0 && s.Handle != e.Handle && e.Known() {
+			m |= ByKeyMeanwhile
+			if e.Answer.Outcome == OK {
+				m |= ByKeyAccepted
+			}
+		}
 		if s.State == Processing && s.Handle == e.Handle && r.reached(r.now(e), s.lease) == yes {
 			m |= LateCompletion
 		}
@@ -84,8 +94,10 @@ func (r *Rules) Reached(s KeyState, e *Event) Marks {
 		case s.State == Done && r.old(s, e) == no:
 			m |= PruneSparedYoung
 		}
+	case ApplyOnce, Deliver:
+		m |= reachedByDelivery(s, e)
 	}
-	if e.Rows == 1 && e.Kind == CommitEffect {
+	if e.Rows == 1 {
 		m |= EffectCommitted
 	}
 	return m
@@ -118,6 +130,21 @@ func (r *Rules) reachedByBegin(s KeyState, e *Event) Marks {
 		return LiveClaimRefused | RefusedBeforeTheEnd
 	}
 	return LiveClaimRefused
+}
+
+func reachedByDelivery(s KeyState, e *Event) Marks {
+	again := e.Kind == ApplyOnce && !e.Answer.Yes || e.Kind == Deliver && e.Answer.Told == ResultDuplicate
+	switch {
+	case e.Answer.Outcome != OK:
+		return 0
+	case s.State == Done && again:
+		return DoneMet
+	case s.State == Processing && s.consumed && e.Answer.Told != ResultInFlight:
+		return Resumed
+	case s.State == Absent && s.forgot && !again:
+		return ClaimedAgain
+	}
+	return 0
 }
 
 func (r *Rules) reachedByClaim(s KeyState, e *Event) Marks {

@@ -21,18 +21,20 @@ const (
 	Bury           Kind = "bury"
 	Replay         Kind = "replay"
 	ApplyOnce      Kind = "apply-once"
+	Deliver        Kind = "deliver"
 	Prune          Kind = "prune"
 	Lookup         Kind = "lookup"
 )
 
 // shape says which inputs a kind has and what it answers, so that printing, parsing and checking a history agree.
 type shape struct {
-	key, nonce, claim, now, lease, before, visibleAt, reason, result, effect bool
+	key, delivery, nonce, claim, now, lease, before, visibleAt, reason, result, effect bool
 
 	record bool   // answers a Record
 	yes    string // what the bool of the answer says; empty: no bool
 	no     string
 	count  bool
+	told   bool // answers a Result
 }
 
 var shapes = map[Kind]shape{
@@ -47,6 +49,7 @@ var shapes = map[Kind]shape{
 	Bury:           {key: true, claim: true, now: true, reason: true},
 	Replay:         {key: true, now: true},
 	ApplyOnce:      {key: true, now: true, effect: true, yes: "applied", no: "not-applied-again"},
+	Deliver:        {key: true, delivery: true, now: true, effect: true, told: true},
 	Prune:          {before: true, count: true},
 	Lookup:         {key: true, record: true, yes: "found", no: "not-found"},
 }
@@ -88,6 +91,7 @@ type Answer struct {
 	Error   string // the text of the error, for people
 	// Yes is the bool of the answer: claimed, found, applied.
 	Yes        bool
+	Told       Result // what a delivery came to
 	Count      int
 	State      State
 	Attempts   int
@@ -128,7 +132,9 @@ type Operation struct {
 	Kind   Kind
 	Key    Key
 
-	Nonce string
+	// Delivery counts the deliveries of one message, from 1.
+	Delivery int
+	Nonce    string
 	// Claim is the operation whose record was presented as the claim.
 	Claim     int
 	Now       Instant

@@ -71,6 +71,7 @@ func (p *parser) invocation(sh shape, o *Operation) error {
 			known[name] = set
 		}
 	}
+	add(sh.delivery, "delivery", integer(&o.Delivery))
 	add(sh.nonce, "nonce", quoted(&o.Nonce))
 	add(sh.claim, "claim", func(s string) error { return integer(&o.Claim)(strings.TrimPrefix(s, "#")) })
 	add(sh.now, "now", p.instantTo(&o.Now))
@@ -136,6 +137,15 @@ func (p *parser) response(sh shape, o *Operation) error {
 			return fmt.Errorf("%q is neither %q nor %q", word, sh.yes, sh.no)
 		}
 		a.Yes = word == sh.yes
+	}
+	if a.Outcome == OK && sh.told {
+		word, err := p.next()
+		if err != nil {
+			return err
+		}
+		if a.Told, err = parseResult(word); err != nil {
+			return err
+		}
 	}
 	return p.fields(p.answers(sh, o))
 }

@@ -108,6 +108,7 @@ func (p *printer) operation(o *Operation) {
 	if sh.key {
 		fmt.Fprintf(p, " %s %s", quote(o.Key.Consumer), quote(o.Key.ID))
 	}
+	p.field(sh.delivery, "delivery", strconv.Itoa(o.Delivery))
 	p.field(sh.nonce, "nonce", quote(o.Nonce))
 	p.field(sh.claim, "claim", "#"+strconv.Itoa(o.Claim))
 	p.field(sh.now, "now", p.instant(o.Now))
@@ -145,6 +146,9 @@ func (p *printer) answer(sh shape, o *Operation) {
 				word = sh.yes
 			}
 			p.WriteString(" " + word)
+		}
+		if sh.told {
+			p.WriteString(" " + a.Told.String())
 		}
 		p.field(sh.count, "count", strconv.Itoa(a.Count))
 		if sh.record {

@@ -31,6 +31,9 @@ type KeyState struct {
 	bornEnd   int64 // when that operation had ended: a claim that was called before may belong to an earlier record
 	Result    string
 	HasResult bool
+
+	consumed bool // a whole consumer's: nobody looks inside
+	effects  int  // of a consumer's message, as far as they were found; 2: two or more
 }
 
 // born marks a record as made by this operation.
@@ -61,6 +64,9 @@ func (s KeyState) Describe(h *History) string {
 	case Absent:
 		return "absent"
 	case Processing:
+		if s.consumed {
+			return s.describeConsumed("")
+		}
 		if s.Claim == 0 {
 			return fmt.Sprintf("PROCESSING, replayed, attempts %d, claimable at once", s.Attempts)
 		}
@@ -73,6 +79,9 @@ func (s KeyState) Describe(h *History) string {
 		text := "DONE at " + when(s.updated)
 		if s.Claim > 0 {
 			text += fmt.Sprintf(" by the claim of #%d", s.Claim)
+		}
+		if s.consumed {
+			return s.describeConsumed(text)
 		}
 		return text
 	default:

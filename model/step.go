@@ -43,6 +43,8 @@ func (r *Rules) elapsed(s KeyState, e *Event, now span) answer {
 		return no
 	case r.excuses(DoneStaysDone), r.excuses(RememberedInWindow) && (now.from > s.updated.to || e.Before > s.updated.to):
 		return either
+	case s.consumed && r.windowOver(s, e):
+		return either
 	case r.Retention == ByItself:
 		return r.reached(now, s.updated.add(r.Window).widen(r.ClockError))
 	}
@@ -140,6 +142,8 @@ func (m *moves) step(s KeyState) {
 		m.replay(s)
 	case ApplyOnce:
 		m.applyOnce(s)
+	case Deliver:
+		m.deliver(s)
 	case Prune:
 		m.prune(s)
 	case Lookup:
@@ -175,10 +179,11 @@ func (m *moves) unfit() bool {
 	return sh.key && m.AcceptsKey != nil && m.AcceptsKey(e.Key.Consumer, e.Key.ID) != nil
 }
 
-// untouched: a fault kept the call from the store, and the error proves it.
+// untouched: a fault kept the call from the store, and the error proves it. Of a whole consumer such an error may speak
+// of the last of several calls alone.
 func (m *moves) untouched(s KeyState) bool {
 	a := &m.e.Answer
-	if a.Outcome != NotApplied || a.Refusal != Failed && a.Refusal != Refused || m.e.Fault == 0 || !m.wrote(0) {
+	if m.e.Kind == Deliver || a.Outcome != NotApplied || a.Refusal != Failed && a.Refusal != Refused || m.e.Fault == 0 || !m.wrote(0) {
 		return false
 	}
 	m.to = append(m.to, s)
@@ -221,6 +226,7 @@ func (m *moves) applyOnce(s KeyState) {
 	switch s.State {
 	case Absent:
 		m.commit(answered && m.e.Answer.Yes, KeyState{State: Done, Token: s.Token, claimed: m.when, updated: m.when}.born(m.e))
+		m.stay(answered && !m.e.Answer.Yes && m.excuses(TypedAnswers), s)
 	default:
 		m.stay(answered && (!m.e.Answer.Yes || m.excuses(AtMostOneEffect)), s)
 	}

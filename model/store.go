@@ -8,6 +8,7 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -153,3 +154,25 @@ const (
 	ResultInFlight                // somebody else is at it: do not acknowledge
 	ResultBuried                  // a dead letter: acknowledge, run nothing
 )
+
+func resultWords() []string { return []string{"applied", "duplicate", "in-flight", "buried"} }
+
+// String is the word that histories use.
+func (r Result) String() string {
+	if r < 0 || int(r) >= len(resultWords()) {
+		return fmt.Sprintf("result-%d", int(r))
+	}
+	return resultWords()[r]
+}
+
+// Known reports whether there is such a result.
+func (r Result) Known() bool { return r >= 0 && int(r) < len(resultWords()) }
+
+func parseResult(word string) (Result, error) {
+	for r, w := range resultWords() {
+		if w == word {
+			return Result(r), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no result of a delivery", word)
+}

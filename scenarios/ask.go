@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/effectonce/effectonce/model"
@@ -34,7 +35,7 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	first, err := l.open(ctx, 1, 0)
+	first, err := l.open(ctx, 1, epoch, 0)
 	if err != nil {
 		return err
 	}
@@ -54,17 +55,15 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 
 // capable refuses a store that lacks what is required of it.
 func (g *campaign) capable() error {
-	names := map[string]bool{}
-	for kind, name := range optional() {
-		names[name] = slices.Contains(g.found.kinds(), kind)
-	}
+	found, missing := g.h.door().names(&g.found)
 	for _, want := range g.c.require {
-		has, known := names[want]
-		if !known {
-			return fmt.Errorf("scenarios: Require: %q is no capability that this version judges", want)
-		}
-		if !has {
+		switch {
+		case slices.Contains(found, want):
+		case slices.Contains(missing, want):
 			return fmt.Errorf("scenarios: %s: the store has no %s, which is required; a wrapper hides optional methods", g.h.Name, want)
+		default:
+			return fmt.Errorf("scenarios: Require: %q is no capability of what this harness opens; there are %s",
+				want, strings.Join(slices.Sorted(slices.Values(slices.Concat(found, missing))), ", "))
 		}
 	}
 	return nil
@@ -81,19 +80,38 @@ func (g *campaign) separate(ctx context.Context, l *lane, first *handle) error {
 	if err := other.ready(ctx); err != nil {
 		return err
 	}
-	second, err := other.open(ctx, 1, 0)
+	second, err := other.open(ctx, 1, epoch, 0)
 	if err != nil {
 		return err
 	}
-	const consumer, id, lease = "effectonce", "namespaces are separate", time.Hour
-	_, claimed, err := first.store.Begin(ctx, consumer, id, epoch, lease)
-	if err != nil || !claimed {
-		return nil // that is for the plans to find, and to show
+	// What else goes wrong here is for the plans to find, and to show.
+	if mine, met := g.meets(ctx, first); !mine || met {
+		return nil
 	}
-	r, again, err := second.store.Begin(ctx, consumer, id, epoch, lease)
-	if err == nil && !again && r.State == model.Processing {
+	if mine, met := g.meets(ctx, second); !mine && met {
 		return fmt.Errorf("scenarios: %s: a record of namespace %q is visible in %q: let Open use Env.Namespace, or set Contract.SharedNamespace",
 			g.h.Name, l.namespace, other.namespace)
 	}
 	return nil
+}
+
+// meets has a handle take one message, and says whether it was the first, and whether it met another's record of it.
+func (g *campaign) meets(ctx context.Context, h *handle) (first, met bool) {
+	const consumer, id, lease = "effectonce", "namespaces are separate", time.Hour
+	effect := model.Effect{ID: "effectonce " + id, Account: consumer}
+	_ = bounded(ctx, func(ctx context.Context) error {
+		switch {
+		case h.inbox != nil:
+			applied, err := h.inbox.ApplyOnce(ctx, consumer, id, epoch, effect)
+			first, met = err == nil && applied, err == nil && !applied
+		case h.consumer != nil:
+			told, err := h.consumer.Deliver(ctx, model.Message{Consumer: consumer, ID: id, Delivery: 1, Effect: effect})
+			first, met = err == nil && told == model.ResultApplied, err == nil && told == model.ResultDuplicate
+		default:
+			r, claimed, err := h.store.Begin(ctx, consumer, id, epoch, lease)
+			first, met = err == nil && claimed, err == nil && !claimed && r.State == model.Processing
+		}
+		return nil
+	})
+	return first, met
 }

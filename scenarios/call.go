@@ -3,42 +3,62 @@ package scenarios
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce/model"
 )
 
-// serverTime is the plan's time where the server's clock is the plan's.
-func (x *execution) serverTime() model.Instant {
-	if x.lane.h.Contract.Clock == model.CallerClock {
-		return model.NoInstant
+// answer records the response: how far its outcome is known, and when it can no longer take effect.
+func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, fault *lostReply, took time.Duration) {
+	bitten, closed := fault.settle(ctx)
+	for i := range ops {
+		o := &ops[i]
+		if name := x.touched(s, o, bitten, took); name != "" {
+			o.Fault = x.window(name, o)
+		}
+		o.Unseen = o.Answer.Outcome == model.OK && x.unseen(s)
 	}
-	return model.InstantOf(epoch.Add(x.time))
+	if bitten {
+		x.mark(lostOnTheWire)
+	}
+	if !anyUnknown(ops) {
+		return
+	}
+	if !x.final(ctx, closed || !bitten && took <= slowAfter) {
+		x.lane.dirty = true // it may still take effect: nothing else may meet it
+		return
+	}
+	for i := range ops {
+		if ops[i].Answer.Outcome == model.Unknown {
+			ops[i].Closed = x.tick()
+		}
+	}
 }
 
-// answer records the response: how far its outcome is known, and when it can no longer take effect.
-func (x *execution) answer(ctx context.Context, s *Step, o *model.Operation, fault *lostReply, took time.Duration) {
-	bitten, closed := fault.settle(ctx)
-	slow := took > slowAfter
+// touched names the fault that explains an answer, if there was one. A consumer may answer with no error what came
+// of one.
+func (x *execution) touched(s *Step, o *model.Operation, bitten bool, took time.Duration) string {
 	switch {
-	case o.Answer.Outcome == model.OK:
-		o.Unseen = x.unseen(s)
+	case o.Answer.Outcome == model.OK && o.Kind != model.Deliver:
+		return ""
 	case bitten:
-		o.Fault = x.window(replyLost, o)
-		x.mark(lostOnTheWire)
+		return replyLost
 	case s.Cancelled:
-		o.Fault = x.window(contextCancelled, o)
-	case slow:
-		o.Fault = x.window(slowCall, o)
+		return contextCancelled
+	case o.Answer.Outcome != model.OK && took > slowAfter:
+		return slowCall
 	}
-	if o.Answer.Outcome != model.Unknown {
-		return
-	}
-	if x.lane.h.Upstream == "" || closed || !bitten && !slow || x.settled(ctx) {
-		o.Closed = x.tick()
-		return
-	}
-	x.lane.dirty = true // it may still take effect: nothing else may meet it
+	return ""
+}
+
+func anyUnknown(ops []model.Operation) bool {
+	return slices.ContainsFunc(ops, func(o model.Operation) bool { return o.Answer.Outcome == model.Unknown })
+}
+
+// final reports whether what was sent can no longer take effect.
+func (x *execution) final(ctx context.Context, known bool) bool {
+	return x.lane.h.Upstream == "" || known || x.settled(ctx)
 }
 
 // slowAfter is when an error is put down to the machine: a store's own time-out may have ended the call.

@@ -110,7 +110,10 @@ func (g *campaign) width(tier Tier) (lanes, plans int) {
 	if g.h.Upstream != "" {
 		lanes, plans = lanesOnTheWire, plansOnTheWire
 	}
-	if g.h.Contract.SharedNamespace {
+	if g.h.waits() {
+		lanes = lanesThatWait
+	}
+	if g.h.Contract.SharedNamespace || g.h.Advance != nil { // all namespaces of a server have its one clock
 		lanes = 1
 	}
 	if g.c.plans > 0 {
@@ -140,7 +143,7 @@ func (g *campaign) runLane(ctx context.Context, l *lane, t *tally, tier Tier, ne
 		}
 		r.history.Seed = g.c.seed
 		judge.Porcupine = i%porcupineOneIn == 0
-		j := judge.Judge(r.history)
+		j := r.judged(judge)
 		t.count(plan, r.history, &j)
 		if j.Verdict == checker.Pass {
 			l.seen = append(l.seen, plan)
@@ -263,7 +266,7 @@ func (g *campaign) replay(ctx context.Context) (checker.Report, error) {
 		return checker.Report{}, errors.Join(err, l.end(context.WithoutCancel(ctx)))
 	}
 	judge := &checker.Judge{Porcupine: true}
-	j := judge.Judge(ran.history)
+	j := ran.judged(judge)
 	t := newTally()
 	t.count(plan, ran.history, &j)
 	bad := &failing{plan: plan, ran: ran, judgement: j}

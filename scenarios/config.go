@@ -43,6 +43,7 @@ const (
 	realShare        = 5 // of so many stepped plans, one real plan
 	firstShare       = 2 // the stepped tier's part of the time, where the real one has 1
 	lanesOnTheWire   = 4
+	lanesThatWait    = 16 // each has a plan in which time passes
 	deadlineReserve  = 5 * time.Second
 	deadlineReserves = 10 // at most a tenth of go test's own time is kept back
 )

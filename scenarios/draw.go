@@ -16,6 +16,12 @@ type surface struct {
 	rebegins, fences, commits, looksUp bool
 	releases, extends, buries, keeps   bool
 	wire                               bool // there is a wire to lose a reply on
+
+	whole   model.Kind // what handles a message in one call, where there is no claim to draw; empty: a store
+	batches bool       // several messages are delivered in one call
+	prunes  bool
+	server  bool // the server's clock decides
+	waits   bool // and real time has to pass
 }
 
 func newSurface(h *Harness, c capabilities) surface {
@@ -24,6 +30,8 @@ func newSurface(h *Harness, c capabilities) surface {
 		rebegins: c.rebeginner != nil, fences: c.fencer != nil,
 		commits: c.committer != nil && h.Effects != nil, looksUp: c.reader != nil,
 		releases: c.releaser != nil, extends: c.extender != nil, buries: c.buryer != nil, keeps: c.keeper != nil,
+		whole: h.door().kind, batches: c.batcher != nil, prunes: c.pruner != nil,
+		server: h.Contract.Clock == model.ServerClock, waits: h.waits(),
 	}
 }
 
@@ -106,6 +114,7 @@ const (
 	moveExtend
 	moveBury
 	moveReplay
+	moveBatch
 )
 
 // weighted is the mix of moves. rapid favours the front of a list a little: what everything else builds on stands
@@ -119,7 +128,7 @@ func weighted() []move {
 		{moveBegin, 8}, {moveFinish, 7}, {moveTakeOver, 7}, {movePresent, 7}, {moveForget, 6}, {moveRedeliver, 5},
 		{moveLoseBegin, 3}, {moveLoseFinish, 3}, {movePrune, 3}, {moveClock, 3}, {moveLookup, 3}, {moveCrash, 2},
 		{moveRelease, 2}, {moveExtend, 2}, {moveBury, 2}, {moveReplay, 1}, {moveSkew, 1}, {moveCancel, 2},
-		{moveStorm, 1},
+		{moveStorm, 1}, {moveBatch, 2},
 	} {
 		for range w.weight {
 			all = append(all, w.move)
@@ -136,10 +145,11 @@ type drawing struct {
 	t *rapid.T
 	p *Plan
 
-	now   time.Duration
-	skew  []time.Duration
-	keys  []sketch
-	nonce int
+	now     time.Duration
+	skew    []time.Duration
+	keys    []sketch
+	nonce   int
+	batched int // batches so far
 }
 
 // sketch is the rough picture of one key.
@@ -187,6 +197,10 @@ func (d *drawing) plan() *Plan {
 		d.move(d.moves.Draw(d.t, ""), 1+d.pick(len(d.p.Zones)), d.pick(len(d.keys)))
 	}
 	for k := range d.keys { // how did each key end?
+		if d.whole != "" {
+			d.handle(1, k, Seen)
+			continue
+		}
 		d.add(Step{Worker: 1, Verb: model.Begin, Key: k + 1, Lease: d.drawLease()})
 	}
 	return d.p
@@ -209,12 +223,21 @@ func (d *drawing) drawStyle() Verb {
 
 func (d *drawing) add(s Step) { d.p.Steps = append(d.p.Steps, s) }
 
-func (d *drawing) at(w int) time.Duration { return d.now + d.skew[w-1] }
+// at is the time that counts for what a worker does.
+func (d *drawing) at(w int) time.Duration {
+	if d.server {
+		return d.now
+	}
+	return d.now + d.skew[w-1]
+}
 
 // unit is the smallest step that the store can tell.
 func (d *drawing) unit() time.Duration { return d.contract.Precision }
 
 func (d *drawing) drawLease() time.Duration {
+	if d.waits {
+		return d.pace() * time.Duration([...]int{1, 1, 1, 2}[d.pick(4)])
+	}
 	lease := [...]time.Duration{30 * time.Second, 10 * time.Second, 1900 * time.Millisecond, 24 * time.Hour, 1, 0}[d.pick(6)]
 	if lease == 0 { // of any size, from a nanosecond to some weeks
 		lease = time.Duration(1) << (1 + d.pick(52))

@@ -32,7 +32,7 @@ func (d *drawing) round(hot int) {
 	case 2:
 		d.clockTo(s.updated + d.contract.Window)
 	case 3:
-		d.advance(time.Second)
+		d.advance(d.pace())
 	}
 	if d.one(8) {
 		w := 1 + d.pick(len(d.p.Zones))
@@ -52,6 +52,10 @@ func (d *drawing) round(hot int) {
 // act is one call of one worker in a round.
 func (d *drawing) act(w, k int) {
 	s := &d.keys[k]
+	if d.whole != "" {
+		d.actWhole(w, k)
+		return
+	}
 	switch d.pick(12) {
 	case 0, 1, 2, 3:
 		d.begin(w, k, d.seldom())

@@ -24,7 +24,10 @@ func (d *drawing) release(w, k int) {
 	}
 	w = d.owner(w, k)
 	s := &d.keys[k]
-	by := [...]time.Duration{0, 5 * time.Second, -time.Second, time.Hour}[d.pick(4)]
+	by := [...]time.Duration{0, 5 * d.pace(), -d.pace(), time.Hour}[d.pick(4)]
+	if d.waits {
+		by = min(by, d.pace())
+	}
 	d.add(Step{Worker: w, Verb: model.Release, Key: k + 1, By: by, Reply: d.seldom()})
 	if s.state == model.Processing {
 		s.end = d.at(w) + by

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/effectonce/effectonce/chaos"
-	"github.com/effectonce/effectonce/model"
 )
 
 // lane runs plans one after the other, in namespaces of its own. What it opens it closes; it is used by one
@@ -23,14 +22,17 @@ type lane struct {
 	warmed    int  // warm-ups so far: each has messages of its own
 	handles   []*handle
 	proxies   []*chaos.Proxy // by worker, kept between namespaces
+	advanced  time.Duration  // by which the server's clock was moved
 }
 
 // handle is one opened value of one worker.
 type handle struct {
-	store model.Store
+	value any
 	capabilities
 	crash context.CancelFunc
-	clock atomic.Int64 // the worker's time since the epoch; background work of the store may ask at any moment
+	// clock is the worker's time in ns since 1970, or, where real time passes, how far it is off that. Background work of
+	// the store may ask at any moment.
+	clock atomic.Int64
 }
 
 // namespaceAtMost bounds the plans that one namespace sees: its ledger and its stuck claims only grow.
@@ -62,10 +64,10 @@ func (l *lane) ready(ctx context.Context) error {
 // which that fails is not used again.
 func (l *lane) forget(ctx context.Context) error {
 	for _, h := range l.handles {
-		if h == nil {
+		if h == nil || h.pruner == nil {
 			continue
 		}
-		if !l.pruned(ctx, h.store) {
+		if !l.pruned(ctx, h.pruner) {
 			l.dirty = true
 			return l.ready(ctx)
 		}
@@ -75,11 +77,12 @@ func (l *lane) forget(ctx context.Context) error {
 }
 
 // pruned prunes everything. A store may remove few at a time.
-func (l *lane) pruned(ctx context.Context, store model.Store) bool {
+func (l *lane) pruned(ctx context.Context, store pruner) bool {
+	t := l.newTimeline()
 	for range forgetAtMost {
 		n := 0
 		err := bounded(ctx, func(ctx context.Context) (err error) {
-			n, err = store.Prune(ctx, epoch.Add(farFuture))
+			n, err = store.Prune(ctx, t.epoch.Add(farFuture))
 			return err
 		})
 		if err != nil || n == 0 || l.h.Contract.SharedNamespace {
@@ -131,11 +134,12 @@ func (l *lane) end(ctx context.Context) error {
 }
 
 // open gives a worker its handle, if it has none.
-func (l *lane) open(ctx context.Context, worker int, clock time.Duration) (*handle, error) {
+func (l *lane) open(ctx context.Context, worker int, now time.Time, skew time.Duration) (*handle, error) {
 	for len(l.handles) < worker {
 		l.handles = append(l.handles, nil)
 	}
 	if h := l.handles[worker-1]; h != nil {
+		l.set(h, now, skew)
 		return h, nil
 	}
 	addr, err := l.addr(worker)
@@ -144,27 +148,30 @@ func (l *lane) open(ctx context.Context, worker int, clock time.Duration) (*hand
 	}
 	alive, crash := context.WithCancel(context.Background())
 	h := &handle{crash: crash}
-	h.clock.Store(int64(clock))
+	l.set(h, now, skew)
 	env := Env{
 		Alive: alive, Namespace: l.namespace, Worker: worker, Addr: addr,
-		Now: func() time.Time { return epoch.Add(time.Duration(h.clock.Load())) },
+		Now: func() time.Time { return time.Unix(0, h.clock.Load()).UTC() },
 	}
-	err = bounded(ctx, func(ctx context.Context) (err error) {
-		h.store, err = l.h.Open(ctx, env)
-		return err
-	})
-	switch {
-	case err != nil:
+	if l.h.waits() {
+		env.Now = func() time.Time { return time.Now().UTC().Add(time.Duration(h.clock.Load())) }
+	}
+	if err := bounded(ctx, func(ctx context.Context) error { return l.h.enter(ctx, env, h) }); err != nil {
 		crash()
 		return nil, fmt.Errorf("scenarios: %s: open: %w", l.h.Name, err)
-	case h.store == nil:
-		crash()
-		return nil, fmt.Errorf("scenarios: %s: open: Open returned no store and no error", l.h.Name)
 	}
-	h.capabilities = find(h.store)
 	_ = bounded(ctx, func(ctx context.Context) error { l.warm(ctx, worker, h); return nil })
 	l.handles[worker-1] = h
 	return h, nil
+}
+
+// set sets the clock that a handle was given.
+func (l *lane) set(h *handle, now time.Time, skew time.Duration) {
+	if l.h.waits() {
+		h.clock.Store(int64(skew))
+		return
+	}
+	h.clock.Store(now.UnixNano())
 }
 
 // addr is where a worker dials: its own proxy before the upstream.
@@ -191,7 +198,7 @@ func (l *lane) close(w int) {
 	if h == nil {
 		return
 	}
-	switch c := h.store.(type) {
+	switch c := h.value.(type) {
 	case interface{ Close() error }:
 		_ = c.Close() // what a store says on its way out decides nothing
 	case interface{ Close() }:

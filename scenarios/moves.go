@@ -49,7 +49,7 @@ func (d *drawing) move(m move, w, k int) {
 			d.keys[i].claims[w-1] = 0
 		}
 	case moveSkew:
-		if d.forgetsByItself() {
+		if d.forgetsByItself() && !d.server {
 			return
 		}
 		d.skew[w-1] = [...]time.Duration{0, time.Second, -time.Second, time.Hour, -time.Hour}[d.pick(5)]
@@ -66,6 +66,8 @@ func (d *drawing) move(m move, w, k int) {
 		d.cancel(w, k)
 	case moveStorm:
 		d.storm(w, k)
+	case moveBatch:
+		d.batch(w, k)
 	}
 }
 
@@ -103,7 +105,11 @@ func (d *drawing) cancel(w, k int) {
 		}
 		d.complete(w, k, Latest, Seen)
 	case 2:
-		d.add(Step{Worker: w, Verb: model.Prune, By: d.now - d.at(w)})
+		if d.prunes {
+			d.add(Step{Worker: w, Verb: model.Prune, By: d.now - d.at(w)})
+			break
+		}
+		fallthrough
 	case 3:
 		if d.looksUp {
 			d.add(Step{Worker: w, Verb: model.Lookup, Key: k + 1})
@@ -111,6 +117,10 @@ func (d *drawing) cancel(w, k int) {
 		}
 		fallthrough
 	default:
+		if d.whole != "" {
+			d.handle(w, k, Seen)
+			break
+		}
 		d.add(Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease()})
 	}
 	d.p.Steps[len(d.p.Steps)-1].Cancelled = true
@@ -194,6 +204,10 @@ func (d *drawing) request(r Reply) int {
 }
 
 func (d *drawing) begin(w, k int, r Reply) {
+	if d.whole != "" {
+		d.handle(w, k, r)
+		return
+	}
 	s := &d.keys[k]
 	step := Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Reply: r, Request: d.request(r)}
 	if d.rebegins && d.coin.Draw(d.t, "") {
@@ -241,6 +255,10 @@ func (d *drawing) finish(w, k int, r Reply) {
 }
 
 func (d *drawing) complete(w, k int, which Which, r Reply) {
+	if d.whole != "" {
+		d.handle(w, k, r)
+		return
+	}
 	step := Step{Worker: w, Verb: d.keys[k].style, Key: k + 1, Reply: r, Request: d.request(r)}
 	if step.Verb != model.Complete {
 		step.Claim = which
@@ -288,12 +306,15 @@ func (d *drawing) present(k int) {
 
 // clockTo moves the time to an edge: exactly there, one unit before or behind, or somewhere off the unit.
 func (d *drawing) clockTo(edge time.Duration) {
-	by := edge - d.now + [...]time.Duration{0, 0, -d.unit(), d.unit(), time.Second}[d.pick(5)]
-	d.advance(by)
+	off := [...]time.Duration{0, 0, -d.unit(), d.unit(), time.Second}
+	if d.server { // what lies closer to the edge than the clocks agree is not judged
+		off = [...]time.Duration{d.clear(), d.clear(), -d.clear(), 2 * d.clear(), d.clear()}
+	}
+	d.advance(edge - d.now + off[d.pick(len(off))])
 }
 
 func (d *drawing) advance(by time.Duration) {
-	if by == 0 || by < 0 && d.forgetsByItself() {
+	if by == 0 || by < 0 && d.forgetsByItself() || d.waits && d.now+by > d.waitsAtMost() {
 		return
 	}
 	d.now += by
@@ -310,7 +331,11 @@ func (d *drawing) clock(k int) {
 	s := &d.keys[k]
 	switch d.pick(6) {
 	case 0:
-		d.advance(time.Second)
+		if d.whole == model.Deliver && d.coin.Draw(d.t, "") {
+			d.advance(d.contract.Redelivery) // by then the message is free for whoever gets it, or it is lost
+			return
+		}
+		d.advance(d.pace())
 	case 1:
 		d.clockTo(s.end)
 	case 2:
@@ -320,7 +345,9 @@ func (d *drawing) clock(k int) {
 	case 4:
 		d.advance(-time.Second)
 	case 5:
-		d.advance(time.Duration(1 + d.pick(64))) // off the unit, where the unit is not 1 ns
+		if !d.server {
+			d.advance(time.Duration(1 + d.pick(64))) // off the unit, where the unit is not 1 ns
+		}
 	}
 }
 
@@ -330,8 +357,8 @@ func (d *drawing) forget(w, k int) {
 	if s.state != model.Done || d.one(4) {
 		d.finish(w, k, Seen)
 	}
-	if d.one(4) { // forgotten, and perhaps claimed again, all at one instant
-		d.pruneAt(w, s.updated+d.unit())
+	if d.one(4) || d.waits && d.contract.Window > d.waitsAtMost() { // forgotten, and perhaps claimed again, all at one instant
+		d.pruneAt(w, s.updated+max(d.unit(), d.clear()))
 	} else {
 		d.clockTo(s.updated + d.contract.Window)
 		d.pruneAt(w, d.now-d.contract.Window)
@@ -348,15 +375,18 @@ func (d *drawing) prune(w, k int) {
 	case 0:
 		d.pruneAt(w, d.now-d.contract.Window)
 	case 1:
-		d.pruneAt(w, s.updated)
+		d.pruneAt(w, s.updated-d.clear())
 	case 2:
-		d.pruneAt(w, s.updated+d.unit())
+		d.pruneAt(w, s.updated+max(d.unit(), d.clear()))
 	case 3:
 		d.pruneAt(w, d.now)
 	}
 }
 
 func (d *drawing) pruneAt(w int, cutOff time.Duration) {
+	if !d.prunes {
+		return
+	}
 	d.add(Step{Worker: w, Verb: model.Prune, By: cutOff - d.at(w)})
 	for k := range d.keys {
 		if s := &d.keys[k]; s.state == model.Done && s.updated < cutOff {

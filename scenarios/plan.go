@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -101,12 +102,16 @@ type Step struct {
 	Lease  time.Duration
 	// By is how far the clock moves, how far a worker's clock is off, how far Prune's cut-off or the instant at which
 	// a released message is visible lies from now.
-	By     time.Duration
-	Nonce  int // from 1, of BeginAs: equal numbers are equal nonces; 0: none
-	Claim  Which
-	Effect int64 // the amount that CommitEffect writes
-	Result Bytes // what CompleteResult keeps
-	Reply  Reply
+	By time.Duration
+	// Batch joins deliveries that stand one after the other into one call, if they carry the same number, from 1.
+	Batch int
+	// Delivery counts the deliveries of a message; a run fills it in.
+	Delivery int
+	Nonce    int // from 1, of BeginAs: equal numbers are equal nonces; 0: none
+	Claim    Which
+	Effect   int64 // the amount that CommitEffect writes
+	Result   Bytes // what CompleteResult keeps
+	Reply    Reply
 	// Request is which of the call's requests loses its reply on the wire, from 1.
 	Request int
 	// Cancelled: the call's context has ended before it begins.
@@ -120,4 +125,31 @@ func (s *Step) calls() bool {
 		return false
 	}
 	return true
+}
+
+// together is how many steps from this one on are one call.
+func (p *Plan) together(at int) int {
+	s, n := &p.Steps[at], 1
+	for s.Batch > 0 && at+n < len(p.Steps) {
+		if next := &p.Steps[at+n]; next.Batch != s.Batch || next.Worker != s.Worker || next.Verb != model.Deliver {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// numbered counts the deliveries of each message.
+func (p *Plan) numbered() *Plan {
+	if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Verb == model.Deliver }) {
+		return p
+	}
+	q, of := with(p, slices.Clone(p.Steps)), make([]int, len(p.Keys)+1)
+	for i := range q.Steps {
+		if s := &q.Steps[i]; s.Verb == model.Deliver {
+			of[s.Key]++
+			s.Delivery = of[s.Key]
+		}
+	}
+	return q
 }

@@ -63,7 +63,8 @@ type stepField struct {
 
 func stepFields(s *Step) []stepField {
 	return []stepField{
-		durationField("lease", &s.Lease), durationField("by", &s.By), numberField("nonce", &s.Nonce),
+		durationField("lease", &s.Lease), durationField("by", &s.By), numberField("batch", &s.Batch),
+		numberField("delivery", &s.Delivery), numberField("nonce", &s.Nonce),
 		textField("claim", (*string)(&s.Claim), string(Previous), string(First), string(Handed), string(NoClaim)),
 		amountField("amount", &s.Effect),
 		textField("result", (*string)(&s.Result), string(EmptyBytes), string(ZeroBytes), string(NullBytes), string(InvalidBytes), string(ManyBytes)),

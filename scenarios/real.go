@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,7 @@ func (c *crew) between(ctx context.Context, s *Step) error {
 		d.end()
 		d.handle = nil
 	}
-	return c.step(ctx, s)
+	return c.step(ctx, []Step{*s})
 }
 
 // round has every worker take its steps of the round, one after the other, while the others take theirs.
@@ -98,8 +99,9 @@ func (c *crew) round(ctx context.Context, from, to int) error {
 		all.Go(func() {
 			<-start
 			for at := from; at < to && d.err == nil && !d.late; at++ {
-				if c.plan.Steps[at].Worker == d.worker.number {
-					d.err = c.tell(ctx, d, at)
+				if n := c.plan.together(at); c.plan.Steps[at].Worker == d.worker.number {
+					d.err = c.tell(ctx, d, at, n)
+					at += n - 1
 				}
 			}
 		})
@@ -121,7 +123,11 @@ func (c *crew) round(ctx context.Context, from, to int) error {
 // enlist opens the handle of a worker that has something to do and starts the worker on it.
 func (c *crew) enlist(ctx context.Context, d *driver, from, to int) error {
 	busy := slices.ContainsFunc(c.plan.Steps[from:to], func(s Step) bool { return s.Worker == d.worker.number })
-	if !busy || d.handle != nil {
+	if !busy {
+		return nil
+	}
+	if d.handle != nil {
+		c.lane.set(d.handle, d.worker.now(), d.worker.skew)
 		return nil
 	}
 	h, err := c.execution.handle(ctx, d.worker)
@@ -133,37 +139,59 @@ func (c *crew) enlist(ctx context.Context, d *driver, from, to int) error {
 	return nil
 }
 
-// tell hands a worker one line and records what it answers.
-func (c *crew) tell(ctx context.Context, d *driver, at int) error {
+// tell hands a worker one line, of n steps from here, and records what it answers.
+func (c *crew) tell(ctx context.Context, d *driver, at, n int) error {
 	s := &c.plan.Steps[at]
 	fault, err := c.arm(s)
 	if err != nil {
 		return err
 	}
-	call := c.moment.Add(1)
+	told := make([]string, n)
+	for i := range told {
+		told[i] = c.plan.Steps[at+i].line()
+	}
+	call, calledAt := c.moment.Add(int64(n))-int64(n)+1, c.called(c.time)
 	begun := time.Now()
-	d.in <- s.line()
+	d.in <- strings.Join(told, "; ")
 	line, answered := d.await(fault != nil)
 	if !answered {
 		d.late = true
 		d.done = append(d.done, recorded{operation: model.Operation{
-			Worker: d.worker.number, Handle: d.worker.handle, Kind: s.Verb, Key: c.keyOf(s), Call: call, Late: true,
+			Worker: d.worker.number, Handle: d.worker.handle, Kind: s.Verb, Key: c.keyOf(s), Call: call, CalledAt: calledAt, Late: true,
 		}, step: at})
 		return nil
 	}
 	if line == "" {
 		return nil // the step could not be taken
 	}
-	o, err := c.history.ParseOperation(line)
-	if err != nil {
-		return err
+	took, returnedAt := time.Since(begun), c.returned(c.time)
+	ops := make([]model.Operation, 0, n)
+	for i, answer := range splitLines(line) {
+		o, err := c.history.ParseOperation(answer)
+		if err != nil {
+			return err
+		}
+		o.Call, o.Return, o.CalledAt, o.ReturnedAt = call+int64(i), c.moment.Add(1), calledAt, returnedAt
+		ops = append(ops, o)
 	}
-	o.Call, o.Return = call, c.moment.Add(1)
-	r := recorded{operation: o, step: at}
-	r.fault = c.close(ctx, s, &r.operation, fault, time.Since(begun))
-	d.done = append(d.done, r)
-	d.cold = d.cold || r.fault != "" && s.Reply == Lost
+	c.record(ctx, d, at, ops, fault, took)
 	return nil
+}
+
+// record keeps operations with the fault that touched them, and the moment from which their outcome cannot change.
+func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operation, fault *lostReply, took time.Duration) {
+	s := &c.plan.Steps[at]
+	bitten, closed := fault.settle(ctx)
+	closed = anyUnknown(ops) && c.final(ctx, closed || !bitten && took <= slowAfter)
+	for i := range ops {
+		o := ops[i]
+		o.Unseen = o.Answer.Outcome == model.OK && c.unseen(s)
+		if closed && o.Answer.Outcome == model.Unknown {
+			o.Closed = c.moment.Add(1)
+		}
+		d.done = append(d.done, recorded{operation: o, step: at + i, fault: c.touched(s, &o, bitten, took)})
+	}
+	d.cold = d.cold || bitten
 }
 
 func (c *crew) keyOf(s *Step) model.Key {
@@ -187,27 +215,6 @@ func (d *driver) await(faulty bool) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// close says which fault touched a call, and when its outcome can no longer change.
-func (c *crew) close(ctx context.Context, s *Step, o *model.Operation, fault *lostReply, took time.Duration) (name string) {
-	bitten, closed := fault.settle(ctx)
-	slow := took > slowAfter
-	switch {
-	case o.Answer.Outcome == model.OK:
-		o.Unseen = c.unseen(s)
-		return ""
-	case bitten:
-		name = replyLost
-	case s.Cancelled:
-		name = contextCancelled
-	case slow:
-		name = slowCall
-	}
-	if o.Answer.Outcome == model.Unknown && (c.lane.h.Upstream == "" || closed || !bitten && !slow || c.settled(ctx)) {
-		o.Closed = c.moment.Add(1)
-	}
-	return name
 }
 
 // order puts what all drivers recorded into one history.
@@ -242,7 +249,7 @@ func (c *crew) order() *ran {
 	}
 	c.execution.moment = c.moment.Load()
 	c.markOverlaps()
-	return &ran{c.history, c.steps}
+	return &ran{history: c.history, steps: c.steps}
 }
 
 // overlapped is the mark of two calls on one key that were really open at once.

@@ -159,12 +159,11 @@ func (r *reducer) judge(ctx context.Context, p *Plan) *failing {
 	if err != nil {
 		return nil
 	}
-	var judge checker.Judge
 	ran.history.Seed = 0
 	if r.best != nil {
 		ran.history.Seed = r.best.ran.history.Seed
 	}
-	j := judge.Judge(ran.history)
+	j := ran.judged(&checker.Judge{})
 	if j.Verdict != checker.Violated {
 		return nil
 	}

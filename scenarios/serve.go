@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"strings"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -17,33 +18,43 @@ func (w *worker) serve(ctx context.Context, h *handle, harness *Harness, in <-ch
 }
 
 func (w *worker) take(ctx context.Context, h *handle, harness *Harness, line string, lines *model.History) string {
-	s, err := w.read(line)
+	steps, err := w.read(line)
 	if err != nil {
 		panic("scenarios: a worker was told " + line + ": " + err.Error())
 	}
-	o := model.Operation{ID: w.nextID(), Worker: w.number, Handle: w.handle, Kind: s.Verb, Call: 1, Return: 2}
-	if !w.invoke(s, h, &o) {
-		return ""
+	s := &steps[0]
+	ops := make([]model.Operation, len(steps))
+	for i := range ops {
+		ops[i] = model.Operation{ID: w.nextID(), Worker: w.number, Handle: w.handle, Kind: s.Verb, Call: 1, Return: 2}
+		if !w.invoke(&steps[i], h, &ops[i]) {
+			return ""
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callAtMost)
 	defer cancel()
 	if s.Cancelled {
 		cancel()
 	}
-	w.call(ctx, s, h, &o, harness.outcome)
+	w.call(ctx, steps, h, ops, harness.outcome)
 	if s.Reply == Seen || s.Reply == Lost && harness.Upstream != "" {
-		w.learn(s, &o)
+		w.learn(s, &ops[0])
 	}
-	return lines.PrintOperation(&o)
+	answers := make([]string, len(ops))
+	for i := range ops {
+		answers[i] = lines.PrintOperation(&ops[i])
+	}
+	return strings.Join(answers, "\n")
 }
 
-// read parses one line of a plan in which this worker is one of many.
-func (w *worker) read(line string) (*Step, error) {
+// read parses one line of a plan in which this worker is one of many: a step, or the steps of a batch.
+func (w *worker) read(line string) ([]Step, error) {
 	p := Plan{Zones: make([]int, w.number), Keys: w.keys}
-	if err := p.parseStep(line); err != nil {
-		return nil, err
+	for _, each := range splitLines(line) {
+		if err := p.parseStep(each); err != nil {
+			return nil, err
+		}
 	}
-	return &p.Steps[0], nil
+	return p.Steps, nil
 }
 
 func (w *worker) nextID() int {

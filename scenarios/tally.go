@@ -3,7 +3,6 @@ package scenarios
 import (
 	"hash/maphash"
 	"slices"
-	"time"
 
 	"github.com/effectonce/effectonce/checker"
 	"github.com/effectonce/effectonce/model"
@@ -103,65 +102,14 @@ func (g *campaign) required() []string {
 	return names
 }
 
-// required are the marks without which a pass would be vacuous, for what the store offers.
-func (s surface) required() []string {
-	marks := model.LiveClaimRefused | model.TakenOver | model.TakenOverAtTheEnd | model.RefusedBeforeTheEnd |
-		model.DoneMet | model.PruneRemoved | model.PruneSparedYoung | model.PruneSparedClaim | model.ClaimedAgain |
-		model.LateCompletion | model.ReplyLost
-	switch {
-	case s.contract.NoLease, s.contract.MaxAttempts == 1:
-		marks &^= model.TakenOver | model.TakenOverAtTheEnd
-	}
-	if s.fences {
-		marks |= model.StalePresented | model.StaleAfterForgetting | model.CompletionRepeated
-	}
-	if s.commits {
-		marks |= model.EffectCommitted
-	}
-	if s.rebegins {
-		marks |= model.AskedAgain
-	}
-	if s.releases {
-		marks |= model.ReleasedTaken | model.ReleasedHeld
-	}
-	if s.extends {
-		marks |= model.Extended
-	}
-	if s.buries {
-		marks |= model.DeadMet | model.Replayed
-	}
-	if s.keeps {
-		marks |= model.ResultTold
-	}
-	if s.contract.LeaseIsRecord || s.contract.NoLease || s.contract.MaxAttempts == 1 {
-		marks &^= model.StalePresented // nobody takes over a record that is still there
-	}
-	if s.contract.LeaseIsRecord {
-		marks &^= model.LateCompletion
-	}
-	names := marks.Names()
-	if s.wire {
-		names = append(names, lostOnTheWire)
-	}
-	return names
-}
-
 func (t *tally) report(g *campaign) checker.Report {
 	t.counts.Distinct = len(t.distinct)
 	r := checker.Report{
 		Schema: checker.Schema, Store: g.h.Name, Scenario: "default", Seed: g.c.seed, Verdict: checker.Pass,
 		Counts: t.counts, Effects: t.effects, Reached: t.byMark(), Facts: g.h.Contract.Facts(),
 	}
-	for kind, name := range optional() {
-		if slices.Contains(g.found.kinds(), kind) {
-			r.Capabilities = append(r.Capabilities, name)
-		} else {
-			r.Missing = append(r.Missing, name)
-		}
-	}
-	slices.Sort(r.Capabilities)
-	slices.Sort(r.Missing)
-	r.NotPromised = g.notPromised()
+	r.Capabilities, r.Missing = g.h.door().names(&g.found)
+	r.NotPromised = g.notPromised(t.counts)
 	r.Missed = g.missed(t)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
@@ -175,34 +123,6 @@ func (t *tally) report(g *campaign) checker.Report {
 		r.Limit = "too little happened: no plan came to " + quoteAll(r.Missed) + "; raise Plans or Budget (EFFECTONCE_PLANS, EFFECTONCE_BUDGET)"
 	}
 	return r
-}
-
-// notPromised lists what is not judged, and why.
-func (g *campaign) notPromised() []checker.Cell {
-	var cells []checker.Cell
-	if !g.planner.surface.fences && !g.planner.surface.commits {
-		cells = append(cells,
-			checker.Cell{Invariant: model.StaleClaimRefused, Why: "no Fencer"},
-			checker.Cell{Invariant: model.StaleClaimRefusedAfterForgetting, Why: "no Fencer"})
-	}
-	if !g.planner.surface.commits {
-		cells = append(cells,
-			checker.Cell{Invariant: model.AtMostOneEffect, Why: "no EffectCommitter"},
-			checker.Cell{Invariant: model.NoLostEffect, Why: "no EffectCommitter"})
-	}
-	if g.h.Contract.TokenPerRecord && g.planner.surface.fences {
-		cells = append(cells, checker.Cell{Invariant: model.StaleClaimRefusedAfterForgetting, Why: "tokens start again after Prune"})
-	}
-	if g.h.Upstream != "" && g.h.Control == nil {
-		cells = append(cells, checker.Cell{Invariant: model.EveryCallReturns, Why: "no Control: no time bound is judged"})
-	}
-	for _, w := range g.h.Contract.Waivers {
-		cells = append(cells, checker.Cell{Invariant: w.Invariant, Why: "waived: " + w.Reason})
-	}
-	for _, w := range g.expired {
-		cells = append(cells, checker.Cell{Invariant: w.Invariant, Why: "judged again: its waiver ran out on " + w.Until.Format(time.DateOnly)})
-	}
-	return cells
 }
 
 // reportOf is the report of a run with one plan that did not pass.

@@ -100,7 +100,11 @@ func summary(r *checker.Report) string {
 		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
 	for _, c := range r.NotPromised {
-		fmt.Fprintf(&b, "  not promised: %s (%s)\n", c.Invariant, c.Why)
+		measured := ""
+		if c.Of > 0 {
+			measured = fmt.Sprintf("; broken %d times of %d", c.Broken, c.Of)
+		}
+		fmt.Fprintf(&b, "  not promised: %s (%s%s)\n", c.Invariant, c.Why, measured)
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "  came to\tplans\tviolations at 95 %\n")

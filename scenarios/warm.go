@@ -28,32 +28,57 @@ func (l *lane) warm(ctx context.Context, worker int, h *handle) {
 	defer cancel()
 	l.warmed++
 	now := epoch.Add(-warmUpAge)
-	begin := func(how string) (string, model.Record) {
-		id := fmt.Sprintf("w%d %d %s", worker, l.warmed, how)
-		r, _, _ := h.store.Begin(ctx, warmUpConsumer, id, now, time.Hour)
-		return id, r
-	}
-	id, r := begin("by key")
-	_ = h.store.Complete(ctx, warmUpConsumer, id, now)
-	if h.fencer != nil {
-		id, r = begin("by claim")
-		_ = h.fencer.CompleteClaim(ctx, warmUpConsumer, id, r, now)
-	}
-	if h.committer != nil && l.h.Effects != nil {
-		id, r = begin("with effect")
-		_ = h.committer.CommitEffect(ctx, warmUpConsumer, id, r, now, model.Effect{ID: "warm-up " + id, Account: "warm-up"})
-	}
-	if h.rebeginner != nil {
-		_, _, _ = h.rebeginner.BeginAs(ctx, warmUpConsumer, id, "warm-up", now, time.Hour)
+	switch id := fmt.Sprintf("w%d %d", worker, l.warmed); {
+	case h.inbox != nil:
+		_, _ = h.inbox.ApplyOnce(ctx, warmUpConsumer, id, now, warmUpEffect(id))
+	case h.consumer != nil:
+		was := h.clock.Swap(now.UnixNano()) // a consumer has no other clock
+		_, _ = h.consumer.Deliver(ctx, model.Message{Consumer: warmUpConsumer, ID: id, Delivery: 1, Effect: warmUpEffect(id)})
+		h.clock.Store(was)
+	default:
+		l.warmStore(ctx, id, now, h)
 	}
 	if h.reader != nil {
-		_, _, _ = h.reader.Lookup(ctx, warmUpConsumer, id)
+		_, _, _ = h.reader.Lookup(ctx, warmUpConsumer, "w")
 	}
 	for range warmUpPrunes {
-		if n, err := h.store.Prune(ctx, now.Add(time.Hour)); n == 0 || err != nil {
+		if h.pruner == nil {
+			return
+		}
+		if n, err := h.pruner.Prune(ctx, now.Add(time.Hour)); n == 0 || err != nil {
 			return
 		}
 	}
+}
+
+func (l *lane) warmStore(ctx context.Context, id string, now time.Time, h *handle) {
+	begin := func(how string) (string, model.Record) {
+		r, _, _ := h.store.Begin(ctx, warmUpConsumer, id+" "+how, now, time.Hour)
+		return id + " " + how, r
+	}
+	done := func(claimed string) string { // the message to complete
+		if l.h.Contract.Clock == model.ServerClock {
+			return claimed + " absent" // a warm-up that is DONE now would be counted by the plan's own Prune
+		}
+		return claimed
+	}
+	key, r := begin("by key")
+	_ = h.store.Complete(ctx, warmUpConsumer, done(key), now)
+	if h.fencer != nil {
+		key, r = begin("by claim")
+		_ = h.fencer.CompleteClaim(ctx, warmUpConsumer, done(key), r, now)
+	}
+	if h.committer != nil && l.h.Effects != nil {
+		key, r = begin("with effect")
+		_ = h.committer.CommitEffect(ctx, warmUpConsumer, done(key), r, now, warmUpEffect(key))
+	}
+	if h.rebeginner != nil {
+		_, _, _ = h.rebeginner.BeginAs(ctx, warmUpConsumer, key, "warm-up", now, time.Hour)
+	}
+}
+
+func warmUpEffect(id string) model.Effect {
+	return model.Effect{ID: "warm-up " + id, Account: "warm-up"}
 }
 
 // warmUpPrunes bounds the calls that a store whose Prune removes few at a time needs to forget the warm-up.

@@ -14,6 +14,7 @@ type worker struct {
 	number int
 	keys   []model.Key
 	zone   *time.Location
+	clock  *timeline
 	time   time.Duration // the plan's, since the epoch
 	skew   time.Duration
 	handle int // its opened value's number in this history; 0: not used yet
@@ -29,12 +30,15 @@ type claimed struct {
 	record    model.Record
 }
 
-func newWorker(number, zone int, keys []model.Key) worker {
-	return worker{number: number, keys: keys, zone: time.FixedZone("", zone), claims: make([][]claimed, len(keys))}
+func newWorker(number, zone int, keys []model.Key, clock *timeline) worker {
+	return worker{number: number, keys: keys, clock: clock, zone: time.FixedZone("", zone), claims: make([][]claimed, len(keys))}
 }
 
 // now is the worker's clock, in its own time zone.
-func (w *worker) now() time.Time { return epoch.Add(w.time + w.skew).In(w.zone) }
+func (w *worker) now() time.Time { return w.server().Add(w.skew) }
+
+// server is the clock without the worker's skew.
+func (w *worker) server() time.Time { return w.clock.epoch.Add(w.clock.now(w.time)).In(w.zone) }
 
 // forget is what a crash leaves: nothing.
 func (w *worker) forget() { w.handle, w.claims = 0, make([][]claimed, len(w.keys)) }
@@ -71,13 +75,21 @@ func (w *worker) record(s *Step) model.Record {
 // presents reports whether the worker has what the step would have it present.
 func presents(s *Step, o *model.Operation) bool { return o.Claim > 0 || s.Claim == NoClaim }
 
-// call makes one call, unless it cannot be made: no such capability, no claim to present. A plan that was cut down
-// still runs.
-func (w *worker) call(ctx context.Context, s *Step, h *handle, o *model.Operation, outcome func(error) model.Outcome) {
-	err := w.ask(ctx, s, h, o)
-	o.Answer.Outcome = outcome(err)
-	if o.Answer.Outcome != model.OK {
-		o.Answer.Error, o.Answer.Refusal = err.Error(), refusal(err)
+// call makes one call, with the message of each step.
+func (w *worker) call(ctx context.Context, steps []Step, h *handle, ops []model.Operation, outcome func(error) model.Outcome) {
+	var err error
+	if len(steps) > 1 && h.batcher != nil {
+		err = w.askBatch(ctx, h, ops)
+	}
+	for i := range ops {
+		if len(steps) == 1 || h.batcher == nil {
+			err = w.ask(ctx, &steps[i], h, &ops[i])
+		}
+		a := &ops[i].Answer
+		a.Outcome = outcome(err)
+		if a.Outcome != model.OK {
+			*a = model.Answer{Outcome: a.Outcome, Error: err.Error(), Refusal: refusal(err)}
+		}
 	}
 }
 
@@ -92,51 +104,67 @@ func (w *worker) learn(s *Step, o *model.Operation) {
 	}
 }
 
-// invoke fills in what the call is given, and says whether it can be made.
+// invoke fills in what the call is given, and says whether it can be made: there may be no such capability, or no claim
+// to present, in a plan that was cut down or drawn for another store.
 func (w *worker) invoke(s *Step, h *handle, o *model.Operation) bool {
 	if s.Verb.Keyed() {
 		o.Key = w.keys[s.Key-1]
 	}
-	now := model.InstantOf(w.now())
+	now, free := w.now(), w.now()
+	if w.clock.server {
+		free = w.server() // what is meant as an instant of the server's is not the caller's to skew
+	}
+	o.Now = model.InstantOf(now)
 	switch s.Verb {
 	case model.Begin:
-		o.Now, o.Lease = now, s.Lease
+		o.Lease = s.Lease
+		return h.store != nil
 	case model.BeginAs:
-		o.Now, o.Lease, o.Nonce = now, s.Lease, fmt.Sprintf("n%d", s.Nonce)
+		o.Lease, o.Nonce = s.Lease, fmt.Sprintf("n%d", s.Nonce)
 		return h.rebeginner != nil
 	case model.Complete:
-		o.Now = now
+		return h.store != nil
 	case model.CompleteClaim:
-		o.Now, o.Claim = now, w.claim(s)
+		o.Claim = w.claim(s)
 		return h.fencer != nil && presents(s, o)
 	case model.CommitEffect:
-		o.Now, o.Claim = now, w.claim(s)
-		o.Effect = model.Effect{ID: fmt.Sprintf("e%d.%d %s", w.number, o.ID, o.Key.ID), Account: "account", Amount: s.Effect}
+		o.Claim, o.Effect = w.claim(s), w.effect(o, s.Effect)
 		return h.committer != nil && presents(s, o)
 	case model.CompleteResult:
-		o.Now, o.Claim, o.Result = now, w.claim(s), string(s.Result.bytes())
+		o.Claim, o.Result = w.claim(s), string(s.Result.bytes())
 		return h.keeper != nil && presents(s, o)
 	case model.Release:
-		o.Now, o.Claim, o.Reason = now, w.claim(s), fmt.Sprintf("reason %d", o.ID)
-		o.VisibleAt = model.InstantOf(w.now().Add(s.By))
+		o.Now, o.Claim, o.Reason = model.InstantOf(free), w.claim(s), fmt.Sprintf("reason %d", o.ID)
+		o.VisibleAt = model.InstantOf(free.Add(s.By))
 		return h.releaser != nil && presents(s, o)
 	case model.Extend:
-		o.Now, o.Claim, o.Lease = now, w.claim(s), s.Lease
+		o.Claim, o.Lease = w.claim(s), s.Lease
 		return h.extender != nil && presents(s, o)
 	case model.Bury:
-		o.Now, o.Claim, o.Reason = now, w.claim(s), fmt.Sprintf("reason %d", o.ID)
+		o.Claim, o.Reason = w.claim(s), fmt.Sprintf("reason %d", o.ID)
 		return h.buryer != nil && presents(s, o)
 	case model.Replay:
-		o.Now = now
 		return h.buryer != nil
+	case model.ApplyOnce:
+		o.Effect = w.effect(o, s.Effect)
+		return h.inbox != nil
+	case model.Deliver:
+		o.Delivery, o.Effect = s.Delivery, w.effect(o, int64(s.Key)) // a message's own amount, at every delivery
+		return h.consumer != nil
 	case model.Prune:
-		o.Before = model.InstantOf(w.now().Add(s.By))
+		o.Now, o.Before = model.NoInstant, model.InstantOf(free.Add(s.By))
+		return h.pruner != nil
 	case model.Lookup:
+		o.Now = model.NoInstant
 		return h.reader != nil
 	default:
 		panic("scenarios: no way to call " + string(s.Verb))
 	}
-	return true
+}
+
+// effect is one row of the ledger, with an id that names the call.
+func (w *worker) effect(o *model.Operation, amount int64) model.Effect {
+	return model.Effect{ID: fmt.Sprintf("e%d.%d %s", w.number, o.ID, o.Key.ID), Account: "account", Amount: amount}
 }
 
 // ask makes the call. What the store says is data; a store that panics is left to panic.
@@ -165,8 +193,15 @@ func (w *worker) ask(ctx context.Context, s *Step, h *handle, o *model.Operation
 		err = h.buryer.Bury(ctx, consumer, id, w.record(s), now, o.Reason)
 	case model.Replay:
 		err = h.buryer.Replay(ctx, consumer, id, now)
+	case model.ApplyOnce:
+		told.Yes, err = h.inbox.ApplyOnce(ctx, consumer, id, now, o.Effect)
+	case model.Deliver:
+		told.Told, err = h.consumer.Deliver(ctx, message(o))
+		if err == nil && !told.Told.Known() {
+			err = fmt.Errorf("the consumer answered %v, which is no result", told.Told)
+		}
 	case model.Prune:
-		told.Count, err = h.store.Prune(ctx, o.Before.Time().In(w.zone))
+		told.Count, err = h.pruner.Prune(ctx, o.Before.Time().In(w.zone))
 	case model.Lookup:
 		record, told.Yes, err = h.reader.Lookup(ctx, consumer, id)
 	}
@@ -175,4 +210,34 @@ func (w *worker) ask(ctx context.Context, s *Step, h *handle, o *model.Operation
 		o.Answer.SetRecord(record)
 	}
 	return err
+}
+
+// message is what a delivery hands to a consumer.
+func message(o *model.Operation) model.Message {
+	return model.Message{
+		Consumer: o.Key.Consumer, ID: o.Key.ID, Body: fmt.Appendf(nil, `{"amount": %d}`, o.Effect.Amount),
+		Delivery: o.Delivery, Effect: o.Effect,
+	}
+}
+
+// askBatch delivers several messages in one call.
+func (w *worker) askBatch(ctx context.Context, h *handle, ops []model.Operation) error {
+	batch := make([]model.Message, len(ops))
+	for i := range ops {
+		batch[i] = message(&ops[i])
+	}
+	results, err := h.batcher.DeliverBatch(ctx, batch)
+	switch {
+	case err != nil:
+		return err
+	case len(results) != len(batch):
+		return fmt.Errorf("the consumer answered %d results for %d messages", len(results), len(batch))
+	}
+	for i, r := range results {
+		if !r.Known() {
+			return fmt.Errorf("the consumer answered %v, which is no result", r)
+		}
+		ops[i].Answer.Told = r
+	}
+	return nil
 }

@@ -1,0 +1,89 @@
+package scenarios
+
+import (
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// The moves on what handles a message in one call: an inbox, or a whole consumer.
+
+// handle has a message applied or delivered.
+func (d *drawing) handle(w, k int, r Reply) {
+	s := &d.keys[k]
+	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Reply: r, Request: d.request(r)}
+	if d.whole == model.ApplyOnce {
+		step.Effect = int64(1 + len(d.p.Steps))
+	}
+	d.add(step)
+	if s.state == model.Absent {
+		s.state, s.holder, s.updated, s.end = model.Done, w, d.at(w), d.at(w)
+	}
+}
+
+// batch delivers a few messages in one call, some of them twice.
+func (d *drawing) batch(w, k int) {
+	if !d.batches {
+		return
+	}
+	d.batched++
+	r := Seen
+	if d.one(4) {
+		r = d.lost()
+	}
+	for range 2 + d.pick(3) {
+		d.handle(w, k, Seen)
+		s := &d.p.Steps[len(d.p.Steps)-1]
+		if s.Batch = d.batched; r != Seen {
+			s.Reply, s.Request = r, d.request(r)
+			r = Seen
+		}
+		k = d.pick(len(d.keys))
+	}
+}
+
+// actWhole is one call of one worker in a round.
+func (d *drawing) actWhole(w, k int) {
+	switch d.pick(8) {
+	case 0:
+		d.handle(w, k, d.lost())
+	case 1:
+		d.handle(w, k, d.seldom())
+	case 2:
+		d.pruneAt(w, d.now-d.contract.Window)
+	case 3:
+		d.batch(w, k)
+	case 4:
+		if d.looksUp {
+			d.add(Step{Worker: w, Verb: model.Lookup, Key: k + 1})
+			return
+		}
+		fallthrough
+	default:
+		d.handle(w, k, Seen)
+	}
+}
+
+// The pace of plans under the server's clock.
+
+// pace is a short while: a second, or where somebody has to wait for it, a few times what the clocks may differ by.
+func (d *drawing) pace() time.Duration {
+	if !d.waits {
+		return time.Second
+	}
+	return max(3*d.contract.ClockError, d.contract.MinLease)
+}
+
+// clear is how far from an edge it is certain on which side of it one is.
+func (d *drawing) clear() time.Duration {
+	if !d.server {
+		return 0
+	}
+	return d.contract.ClockError + d.contract.Precision + slackOfCalls
+}
+
+// slackOfCalls is what calls take until they are answered, on a machine that has other things to do.
+const slackOfCalls = 30 * time.Millisecond
+
+// waitsAtMost bounds the real time that one plan waits.
+func (d *drawing) waitsAtMost() time.Duration { return 8 * d.pace() }
