@@ -161,7 +161,7 @@ func (t *tally) report(g *campaign) checker.Report {
 	}
 	slices.Sort(r.Capabilities)
 	slices.Sort(r.Missing)
-	r.NotPromised = g.notPromised()
+	r.NotPromised, r.Waivers = g.notPromised(), checker.WaiversOf(g.h.Contract)
 	r.Missed = g.missed(t)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
