@@ -1,11 +1,12 @@
 // Command gate reads the reports that a run left (EFFECTONCE_OUT=DIR, or scenarios.Out), holds them to a policy, and
 // says in its exit code and in a Markdown summary whether a change may go in:
 //
-//	EFFECTONCE_OUT=$PWD/runs go test -race -count=1 ./...
+//	EFFECTONCE_OUT=$PWD/runs go test -race -count=1 .
 //	go build -o gate github.com/effectonce/effectonce/ci/gate
 //	./gate -require shop,postgres -min-plans 200 -o "$GITHUB_STEP_SUMMARY" runs
 //
-// The folder should be new for each run: what an older one left there is read too. Flags come before the folders.
+// The folder should be new for each run, since what an older one left there is read too, and another one for each
+// package, since a report is filed under its test's name alone. Flags come before the folders.
 //
 // The exit code is 0 if everything passed, 1 for a violation (or a waiver that the policy does not allow), 2 for input
 // that cannot be used: no report, one that cannot be read or is of another schema, a required store without one, an

@@ -52,8 +52,16 @@ func (r *result) markdown() string {
 		return lines
 	}))
 	section(&b, "Not promised, and not judged", r.each(func(w *row) (lines []string) {
+		var whys []string
+		same := map[string][]string{}
 		for _, c := range w.notPromised() {
-			lines = append(lines, word(string(c.Invariant))+": "+word(c.Why))
+			if same[c.Why] == nil {
+				whys = append(whys, c.Why)
+			}
+			same[c.Why] = append(same[c.Why], string(c.Invariant))
+		}
+		for _, why := range whys {
+			lines = append(lines, words(same[why])+": "+word(why))
 		}
 		return lines
 	}))
