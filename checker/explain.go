@@ -15,7 +15,7 @@ func (j *Judge) Report(h *model.History, of Judgement) Report {
 	r := Report{
 		Schema: Schema, Store: h.Store, Scenario: h.Scenario, Seed: h.Seed,
 		Verdict: of.Verdict, Limit: of.Limit, Counts: of.Counts, Effects: of.Effects,
-		Facts: h.Contract.Facts(), Reached: map[string]int{},
+		Facts: h.Contract.Facts(), Reached: map[string]int{}, Waivers: WaiversOf(h.Contract),
 	}
 	for _, name := range of.Marks.Names() {
 		r.Reached[name] = 1

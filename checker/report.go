@@ -9,6 +9,7 @@ package checker
 
 import (
 	"math"
+	"time"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -29,8 +30,10 @@ const Schema = 1
 
 // Report is what is known after judging one history or a whole run. Its JSON form is what the gate reads.
 type Report struct {
-	Schema   int     `json:"schema"`
-	Store    string  `json:"store"`
+	Schema int    `json:"schema"`
+	Store  string `json:"store"`
+	// Test is the name of the test that ran, where one did.
+	Test     string  `json:"test,omitempty"`
 	Scenario string  `json:"scenario,omitempty"`
 	Verdict  Verdict `json:"verdict"`
 	// Limit says, for an undecided or inconclusive verdict, which limit it was and how to raise it.
@@ -44,7 +47,9 @@ type Report struct {
 	Reached map[string]int `json:"reached,omitempty"`
 	Missed  []string       `json:"missed,omitempty"`
 	// NotPromised lists the invariants that the store has no capability for, or a waiver, and why.
-	NotPromised  []Cell   `json:"not_promised,omitempty"`
+	NotPromised []Cell `json:"not_promised,omitempty"`
+	// Waivers are those of the contract; each is among NotPromised too.
+	Waivers      []Waiver `json:"waivers,omitempty"`
 	Facts        []string `json:"facts,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
 	Missing      []string `json:"missing,omitempty"`
@@ -81,6 +86,22 @@ type Cell struct {
 	// Broken of Of cases went wrong, where it is measured although nobody promised it.
 	Broken int `json:"broken,omitempty"`
 	Of     int `json:"of,omitempty"`
+}
+
+// Waiver is a promise that the contract says is not kept, so that a gate can allow it by name, or not.
+type Waiver struct {
+	Invariant model.InvariantID `json:"invariant"`
+	Reason    string            `json:"reason"`
+	Until     time.Time         `json:"until,omitzero"`
+}
+
+// WaiversOf are the waivers of a contract, as a report lists them.
+func WaiversOf(c model.Contract) []Waiver {
+	var all []Waiver
+	for _, w := range c.Waivers {
+		all = append(all, Waiver{Invariant: w.Invariant, Reason: w.Reason, Until: w.Until})
+	}
+	return all
 }
 
 // Counts is how much happened.

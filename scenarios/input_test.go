@@ -112,10 +112,13 @@ func TestAWaiverCountsUntilItRunsOut(t *testing.T) {
 	if r.Verdict == checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "each spring") {
 		t.Fatalf("waived: %s, not promised %v\n%s", r.Verdict, r.NotPromised, r.Explain())
 	}
+	if len(r.Waivers) != 1 || r.Waivers[0].Invariant != model.ForgottenAfterWindow || r.Waivers[0].Reason != "pruned by hand, each spring" {
+		t.Errorf("the report's waivers are %v", r.Waivers)
+	}
 	h.Contract.Waivers[0].Until = time.Date(2020, time.March, 1, 0, 0, 0, 0, time.UTC)
 	r = explore(t, h, scenarios.Seed(1))
-	if r.Verdict != checker.Violated || !strings.Contains(fmt.Sprint(r.NotPromised), "ran out on 2020-03-01") {
-		t.Fatalf("run out: %s, not promised %v", r.Verdict, r.NotPromised)
+	if r.Verdict != checker.Violated || len(r.Waivers) != 0 || !strings.Contains(fmt.Sprint(r.NotPromised), "ran out on 2020-03-01") {
+		t.Fatalf("run out: %s, not promised %v, waivers %v", r.Verdict, r.NotPromised, r.Waivers)
 	}
 }
 
@@ -205,6 +208,7 @@ func TestAStoreThatRefusesBadInputIsNotAskedForItByAPlan(t *testing.T) {
 }
 
 func TestOutHoldsPlanHistoryAndReportOfEveryRun(t *testing.T) {
+	t.Setenv("EFFECTONCE_OUT", "") // it would have the last word
 	dir := t.TempDir()
 	r := explore(t, brokenMemory(broken.DoneForgotten), scenarios.Out(dir), scenarios.Seed(3))
 	for _, name := range []string{"plan.txt", "history.txt", "report.json"} {

@@ -35,6 +35,7 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	report.Test = t.Name()
 	out := c.out
 	if out == "" && report.Verdict != checker.Pass {
 		out = kept(t)

@@ -62,8 +62,22 @@ type stranger struct {
 	env []string
 }
 
-// newStranger makes a module of the README's go.mod and test files and of the stranger's own store, and vets it.
-func newStranger(t *testing.T, files ...string) *stranger {
+// newStranger makes a module of the README's test files and of the stranger's own store.
+func newStranger(t *testing.T, names ...string) *stranger {
+	t.Helper()
+	blocks, files := readmeFiles(t), map[string]string{}
+	for _, name := range names {
+		if text, shown := blocks[name]; shown {
+			files[name] = text
+		} else {
+			files[name] = readFile(t, "testdata/stranger/"+name)
+		}
+	}
+	return newModule(t, files)
+}
+
+// newModule makes a module of the README's go.mod and of these files, and vets it.
+func newModule(t *testing.T, files map[string]string) *stranger {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: this compiles a module of its own")
@@ -82,12 +96,8 @@ func newStranger(t *testing.T, files ...string) *stranger {
 	}
 	s.write("go.mod", strings.Replace(blocks["go.mod"], here, "=> "+repository, 1))
 	s.write("go.sum", readFile(t, "../go.sum"))
-	for _, name := range files {
-		if text, shown := blocks[name]; shown {
-			s.write(name, text)
-		} else {
-			s.write(name, readFile(t, "testdata/stranger/"+name))
-		}
+	for name, text := range files {
+		s.write(name, text)
 	}
 	for _, command := range []string{"go vet ./...", "go test -count=1 -run '^$' ."} { // the second one compiles
 		if out, err := s.within(compileAtMost, command); err != nil {
@@ -99,14 +109,27 @@ func newStranger(t *testing.T, files ...string) *stranger {
 
 // wrongStranger has the README's one edit made.
 func wrongStranger(t *testing.T) *stranger {
+	t.Helper()
 	s := newStranger(t, "dedup.go", "dedup_test.go")
-	const right, wrong = `s.records[k] = Record{"DONE", s.records[k].Attempts, time.Time{}, now}`, `delete(s.records, k)`
-	store := readFile(t, filepath.Join(s.dir, "dedup.go"))
-	if strings.Count(store, right) != 1 {
-		t.Fatalf("the store has no line %s", right)
-	}
-	s.write("dedup.go", strings.Replace(store, right, wrong, 1))
+	s.makeWrong()
 	return s
+}
+
+// makeWrong lets Complete delete the record, as the README says.
+func (s *stranger) makeWrong() {
+	s.t.Helper()
+	const right, wrong = `s.records[k] = Record{"DONE", s.records[k].Attempts, time.Time{}, now}`, `delete(s.records, k)`
+	s.edit("dedup.go", right, wrong)
+}
+
+// edit replaces what stands in a file exactly once.
+func (s *stranger) edit(name, before, after string) {
+	s.t.Helper()
+	text := readFile(s.t, filepath.Join(s.dir, name))
+	if strings.Count(text, before) != 1 {
+		s.t.Fatalf("%s does not hold exactly one %s", name, before)
+	}
+	s.write(name, strings.Replace(text, before, after, 1))
 }
 
 // failsAlike runs the test, then the command that it prints behind a label, and expects one failure twice.
@@ -170,13 +193,18 @@ func (s *stranger) within(bound time.Duration, command string) (string, error) {
 
 func (s *stranger) write(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644); err != nil {
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// strangersEnv is this test's environment without its settings, and without a network. The race detector is on where
-// it is on here: what is compiled already is not compiled again.
+// strangersEnv is this test's environment without its settings. It keeps the module proxy: a module that requires this
+// one asks for go.mod files that this one's own build never needed, and a fresh machine has them not yet. The race
+// detector is on where it is on here: what is compiled already is not compiled again.
 func strangersEnv(t *testing.T) []string {
 	flags := "GOFLAGS=-mod=mod"
 	if info, known := debug.ReadBuildInfo(); known {
@@ -192,7 +220,7 @@ func strangersEnv(t *testing.T) []string {
 			env = append(env, entry)
 		}
 	}
-	return append(env, flags, "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "TMPDIR="+t.TempDir())
+	return append(env, flags, "GOSUMDB=off", "GOWORK=off", "TMPDIR="+t.TempDir())
 }
 
 // readmeFiles are the README's code blocks that are files: the one marked go.mod, and Go files that begin with their

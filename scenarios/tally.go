@@ -109,7 +109,7 @@ func (t *tally) report(g *campaign) checker.Report {
 		Counts: t.counts, Effects: t.effects, Reached: t.byMark(), Facts: g.h.Contract.Facts(),
 	}
 	r.Capabilities, r.Missing = g.h.door().names(&g.found)
-	r.NotPromised = g.notPromised(t.counts)
+	r.NotPromised, r.Waivers = g.notPromised(t.counts), checker.WaiversOf(g.h.Contract)
 	r.Missed = g.missed(t)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
