@@ -24,7 +24,7 @@ func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judge
 			return &finding{key: g.key, guilty: e, moment: told(e), before: slices.Clone(w.now)}
 		}
 		if e.Kind == model.Prune {
-			w.prune(e)
+			w.prune(rules, e)
 		}
 		w.came(rules, e, &effects, out)
 	}
@@ -80,9 +80,9 @@ type met struct {
 	must  bool
 }
 
-func (w *walker) prune(e *model.Event) {
-	if !w.now.AllAbsent() && w.next.AnyAbsent() {
-		w.met = append(w.met, met{e, w.next.AllAbsent() && !w.now.AnyAbsent()})
+func (w *walker) prune(rules *model.Rules, e *model.Event) {
+	if !w.now.AllAbsent() && w.next.AnyAbsent() { // what was gone before by itself no prune has counted
+		w.met = append(w.met, met{e, w.next.AllAbsent() && w.now.Remain(rules, e)})
 	}
 }
 
