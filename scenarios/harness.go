@@ -77,7 +77,8 @@ type Harness struct {
 	Settled func(ctx context.Context, namespace string) error
 	// Outcome classifies an error; nil: model.OutcomeOf.
 	Outcome func(error) model.Outcome
-	// Advance moves the server's clock; nil: real time passes.
+	// Advance moves the server's clock, which agrees with this machine's when a test begins and runs on beside it; nil:
+	// real time passes.
 	Advance func(ctx context.Context, d time.Duration) error
 	_       struct{}
 }
