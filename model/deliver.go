@@ -34,9 +34,9 @@ func (m *moves) deliver(s KeyState) {
 }
 
 // deliverFinished: the message is done with, and the effect is there. A consumer whose effect is idempotent by itself
-// may tell "applied" again.
+// may tell "applied" again, and write nothing again even after the window: no more is asked of anybody out there.
 func (m *moves) deliverFinished(s KeyState, fits bool) {
-	had := m.e.Rows < 0 || s.effects > 0 || m.excuses(NoLostEffect)
+	had := m.e.Rows < 0 || s.effects > 0 || s.happened || m.excuses(NoLostEffect)
 	if !had || !fits && s.effects == 0 && !m.excuses(TypedAnswers) {
 		return
 	}
@@ -104,7 +104,7 @@ func (s KeyState) ended(state State, when span) KeyState {
 // asBefore undoes what a delivery that did nothing would have changed.
 func (s KeyState) asBefore() KeyState {
 	if s.State == Absent {
-		return KeyState{Token: s.Token, forgot: s.forgot}
+		return KeyState{Token: s.Token, forgot: s.forgot, happened: s.happened}
 	}
 	return s
 }
