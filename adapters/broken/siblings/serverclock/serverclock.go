@@ -5,6 +5,7 @@ package serverclock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -68,6 +69,12 @@ func New(kind Kind) *Server {
 	return &Server{kind: kind, entries: map[id]*entry{}}
 }
 
+// enter waits for the store: a server is a way off, and others get there in the meantime.
+func (s *Server) enter() {
+	runtime.Gosched()
+	s.mu.Lock()
+}
+
 func (s *Server) time() time.Time { return s.stored(s.kind.Now().UTC()) }
 
 func (s *Server) stored(t time.Time) time.Time {
@@ -119,7 +126,7 @@ func (s *Server) Begin(ctx context.Context, consumer, message string, _ time.Tim
 	if lease <= 0 || lease < s.kind.Unit {
 		return model.Record{}, false, errors.New("serverclock: lease is too short")
 	}
-	s.mu.Lock()
+	s.enter()
 	defer s.mu.Unlock()
 	now, k := s.time(), id{consumer, message}
 	e := s.at(k, now)
@@ -139,7 +146,7 @@ var errAbsent = errors.New("serverclock: nothing is known of this message")
 
 // Complete completes by key.
 func (s *Server) Complete(_ context.Context, consumer, message string, _ time.Time) error {
-	s.mu.Lock()
+	s.enter()
 	defer s.mu.Unlock()
 	now := s.time()
 	e := s.at(id{consumer, message}, now)
@@ -154,7 +161,7 @@ func (s *Server) Complete(_ context.Context, consumer, message string, _ time.Ti
 
 // Prune forgets, where forgetting is not the store's own.
 func (s *Server) Prune(_ context.Context, before time.Time) (int, error) {
-	s.mu.Lock()
+	s.enter()
 	defer s.mu.Unlock()
 	if s.kind.ByItself {
 		return 0, nil
@@ -185,7 +192,7 @@ func (f Full) own(k id, claim model.Record, now time.Time) (*entry, error) {
 
 // CompleteClaim completes by claim.
 func (f Full) CompleteClaim(_ context.Context, consumer, message string, claim model.Record, _ time.Time) error {
-	f.mu.Lock()
+	f.enter()
 	defer f.mu.Unlock()
 	now := f.time()
 	e, err := f.own(id{consumer, message}, claim, now)
@@ -198,7 +205,7 @@ func (f Full) CompleteClaim(_ context.Context, consumer, message string, claim m
 
 // Extend prolongs.
 func (f Full) Extend(_ context.Context, consumer, message string, claim model.Record, _ time.Time, lease time.Duration) (model.Record, error) {
-	f.mu.Lock()
+	f.enter()
 	defer f.mu.Unlock()
 	now := f.time()
 	e, err := f.own(id{consumer, message}, claim, now)
@@ -214,7 +221,7 @@ func (f Full) Extend(_ context.Context, consumer, message string, claim model.Re
 
 // Release gives a claim back.
 func (f Full) Release(_ context.Context, consumer, message string, claim model.Record, _, visibleAt time.Time, reason string) error {
-	f.mu.Lock()
+	f.enter()
 	defer f.mu.Unlock()
 	now, k := f.time(), id{consumer, message}
 	e, err := f.own(k, claim, now)
@@ -230,7 +237,7 @@ func (f Full) Release(_ context.Context, consumer, message string, claim model.R
 
 // Lookup reads.
 func (f Full) Lookup(_ context.Context, consumer, message string) (model.Record, bool, error) {
-	f.mu.Lock()
+	f.enter()
 	defer f.mu.Unlock()
 	e := f.at(id{consumer, message}, f.time())
 	if e == nil {
