@@ -24,7 +24,7 @@ func (m *moves) deliver(s KeyState) {
 		m.deliverFinished(s, s.State != Absent || m.e.Rows >= 0)
 	case a.Told == ResultBuried:
 		if s.State == Dead || s.State == Processing || m.troubled() || m.excuses(TypedAnswers) {
-			m.to = append(m.to, s.ended(Dead, m.when))
+			m.to = append(m.to, m.ended(s, Dead))
 		}
 	default: // in flight
 		if m.inFlight(s) {
@@ -40,7 +40,7 @@ func (m *moves) deliverFinished(s KeyState, fits bool) {
 	if !had || !fits && s.effects == 0 && !m.excuses(TypedAnswers) {
 		return
 	}
-	m.to = append(m.to, s.ended(Done, m.when))
+	m.to = append(m.to, m.ended(s, Done))
 	if s.State == Done { // its window may count from here, or from the first time
 		m.to = append(m.to, s)
 	}
@@ -60,9 +60,9 @@ func (m *moves) deliverFailed(s KeyState) {
 		m.to = append(m.to, s)
 		return
 	}
-	m.to = append(m.to, s.open(m.when), s.ended(Dead, m.when))
+	m.to = append(m.to, s.open(m.when), m.ended(s, Dead))
 	if s.effects > 0 || m.e.Rows < 0 {
-		m.to = append(m.to, s.ended(Done, m.when))
+		m.to = append(m.to, m.ended(s, Done))
 	}
 }
 
@@ -92,9 +92,11 @@ func (s KeyState) open(when span) KeyState {
 	return s
 }
 
-// ended is a message that is finished, now or by an earlier try that could not say so.
-func (s KeyState) ended(state State, when span) KeyState {
-	if s.State == Processing {
+// ended is a message that is finished, now or by an earlier try that could not say so. An effect names the try that had
+// it, and before its effect no message is finished.
+func (m *moves) ended(s KeyState, state State) KeyState {
+	when := m.when
+	if s.State == Processing && m.e.Rows <= 0 {
 		when = s.claimed.hull(when)
 	}
 	s.State, s.updated, s.claimed, s.forgot = state, when, span{}, false
