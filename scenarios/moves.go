@@ -32,6 +32,10 @@ func (d *drawing) move(m move, w, k int) {
 		}
 		d.begin(w, k, Seen)
 	case moveLoseBegin:
+		if d.whole != "" {
+			d.broken(w, k)
+			return
+		}
 		d.begin(w, k, d.lost())
 		d.begin(w, k, Seen)
 	case moveLoseFinish:
@@ -197,10 +201,10 @@ func (d *drawing) request(r Reply) int {
 	switch {
 	case r != Lost:
 		return 0
-	case d.coin.Draw(d.t, ""):
+	case d.whole == "" && d.coin.Draw(d.t, ""):
 		return 1
 	}
-	return 1 + d.pick(5)
+	return 1 + d.pick(5) // what handles a message in one call asks for several things, and each may be the last
 }
 
 func (d *drawing) begin(w, k int, r Reply) {

@@ -21,6 +21,22 @@ func (d *drawing) handle(w, k int, r Reply) {
 	}
 }
 
+// broken has the handling of a message end somewhere in the middle, of one that nobody had before if there is one: only
+// then is there something to lose or to do twice. It comes again: at once, or when whoever had it has let go of it.
+func (d *drawing) broken(w, k int) {
+	for i := range d.keys {
+		if d.keys[i].state == model.Absent {
+			k = i
+			break
+		}
+	}
+	d.handle(w, k, d.lost())
+	if d.coin.Draw(d.t, "") {
+		d.advance([...]time.Duration{d.contract.Redelivery, d.pace()}[d.pick(2)])
+	}
+	d.handle(1+d.pick(len(d.p.Zones)), k, Seen)
+}
+
 // batch delivers a few messages in one call, some of them twice.
 func (d *drawing) batch(w, k int) {
 	if !d.batches {
