@@ -33,7 +33,7 @@ func (r *Rules) StepOptional(dst []KeyState, s KeyState, e *Event) []KeyState {
 // that is excused for forgetting.
 func (r *Rules) elapsed(s KeyState, e *Event, now span) answer {
 	switch {
-	case s.State == Processing && r.LeaseIsRecord:
+	case s.State == Processing && r.LeaseIsRecord && !s.consumed: // nobody knows a whole consumer's lease
 		over := r.reached(now, s.lease)
 		switch {
 		case over == yes && (s.Released || s.Claim == 0):
