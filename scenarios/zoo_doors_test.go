@@ -29,14 +29,16 @@ type liarDoor struct {
 func liarDoors() []liarDoor {
 	once, lost := []model.InvariantID{model.AtMostOneEffect}, []model.InvariantID{model.NoLostEffect}
 	stuck := []model.InvariantID{model.TakeoverAfterExpiry}
+	// A record that is gone from where it is looked for shows in whatever is done next.
+	gone := []model.InvariantID{model.AtMostOneEffect, model.DoneStaysDone, model.RememberedInWindow, model.ForgottenAfterWindow}
 	return []liarDoor{
 		{
 			name: "inbox", open: memoryInbox,
 			flaws: map[broken.Flaw][]model.InvariantID{
-				broken.MarkTakenBack:   once,
-				broken.PruneByLastSeen: {model.ForgottenAfterWindow},
+				broken.MarkTakenBack:   gone,
+				broken.PruneByLastSeen: {model.ForgottenAfterWindow, model.PruneOnlyOldDone},
 				broken.MarksOnError:    lost,
-				broken.AppliedOnError:  lost,
+				broken.AppliedOnError:  {model.NoLostEffect, model.TypedAnswers}, // a false DONE
 				broken.PruneOneUnitOff: {model.RememberedInWindow, model.PruneOnlyOldDone},
 				broken.PruneForgetsAll: {model.RememberedInWindow, model.ForgottenAfterWindow, model.PruneOnlyOldDone},
 				broken.KeysJoined:      {model.KeysIndependent},
@@ -48,18 +50,17 @@ func liarDoors() []liarDoor {
 			flaws: map[broken.Flaw][]model.InvariantID{
 				broken.AcksFirst:       lost,
 				broken.EffectFirst:     once,
-				broken.KeyOfTheTime:    once,
+				broken.KeyOfTheTime:    gone,
 				broken.KeyOfDelivery:   once,
-				broken.HandleOnly:      once,
+				broken.HandleOnly:      gone,
 				broken.BatchLooksFirst: once,
 				broken.BatchOfOneKind:  lost,
 				broken.BatchByID:       lost,
 				broken.StuckInFlight:   stuck,
-				broken.LeaseOfMinutes:  stuck,
 				broken.ShortWindow:     {model.RememberedInWindow, model.AtMostOneEffect},
 				broken.ErrorIsDone:     lost,
 				broken.PruneAtArrival:  {model.RememberedInWindow, model.ForgottenAfterWindow},
-				broken.KeysJoined:      {model.KeysIndependent},
+				broken.KeysJoined:      {model.KeysIndependent, model.NoLostEffect}, // the one message is done, the other lost
 			},
 			races: map[broken.Flaw][]model.InvariantID{broken.SeenOnly: once},
 		},
@@ -67,12 +68,13 @@ func liarDoors() []liarDoor {
 			name: "clock", open: timedStore,
 			flaws: map[broken.Flaw][]model.InvariantID{
 				broken.SecondsForMillis: stuck,
-				broken.OneTTL:           stuck,
+				broken.OneTTL:           {model.TakeoverAfterExpiry, model.NoEarlySteal}, // a lease may be longer than the window
 				broken.DeletesByKey:     {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 				broken.ExtendsForeign:   {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 				broken.CallersNow:       {model.NoEarlySteal, model.TakeoverAfterExpiry},
-				broken.TTLKept:          {model.RememberedInWindow, model.DoneStaysDone},
-				broken.ExtendsShorter:   {model.NoEarlySteal},
+				// Of a lease as short as what the clocks differ by nobody can say whether it was over at the completion.
+				broken.TTLKept:        {model.RememberedInWindow, model.DoneStaysDone, model.StaleClaimRefusedAfterForgetting},
+				broken.ExtendsShorter: {model.NoEarlySteal},
 			},
 		},
 		{
