@@ -3,9 +3,11 @@ package scenarios_test
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/broken/siblings/mailbox"
 	"github.com/effectonce/effectonce/adapters/broken/siblings/serverclock"
 	"github.com/effectonce/effectonce/adapters/broken/siblings/tickets"
@@ -15,14 +17,54 @@ import (
 )
 
 // moment is the budget of one right relative behind one of the other doors: there are many of them.
-var moment = scenarios.Budget(time.Second)
+var moment = scenarios.Budget(500 * time.Millisecond)
 
 // The right inboxes, consumers and stores on a server's clock were written from the contract's text alone, too. An
 // alarm on one of them is a defect of the kit.
 func TestIndependentRightDoorsPass(t *testing.T) {
 	for name, h := range independentDoors() {
+		if !inBrief(name) && *silencePlans == 0 {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { scenarios.Test(t, h, moment) })
 	}
+}
+
+// inBrief says who is tried by default, where time is short: those who can do the most, and one that waits.
+func inBrief(name string) bool {
+	for _, full := range []string{", polling", ", full, advanced", "upsert", "inbox style", "with a reader", "ttl, full"} {
+		if strings.HasSuffix(name, full) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestSilenceBehindDoors is TestSilence for the other doors. Those that wait get fewer plans, since each takes a second
+// or several.
+func TestSilenceBehindDoors(t *testing.T) {
+	if *silencePlans == 0 {
+		t.Skip("a campaign: set -silence.plans, such as -silence.plans=200000")
+	}
+	for name, h := range independentDoors() {
+		plans := *silencePlans
+		if h.Contract.Clock == model.ServerClock && h.Advance == nil {
+			plans = max(1, plans/silenceOnServers)
+		}
+		t.Run(name, func(t *testing.T) {
+			scenarios.Test(t, h, scenarios.Plans(plans), scenarios.Budget(silenceBudget))
+		})
+	}
+	for _, d := range liarDoors() {
+		if d.onServer {
+			t.Run(d.name, func(t *testing.T) {
+				scenarios.Test(t, d.open(t, broken.None), scenarios.Plans(max(1, *silencePlans/silenceOnServers)), scenarios.Budget(silenceBudget))
+			})
+		}
+	}
+	t.Run("postgres-clock", func(t *testing.T) {
+		scenarios.Test(t, serverTimed(t), scenarios.Plans(max(1, *silencePlans/silenceOnServers)), scenarios.Budget(silenceBudget))
+	})
 }
 
 func independentDoors() map[string]scenarios.Harness {
