@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +111,34 @@ func rightConsumers() map[string]scenarios.Harness {
 			func(b *mailbox.Box, env scenarios.Env) scenarios.Consumer {
 				return &mailbox.Reader{Box: b, Now: env.Now}
 			}),
+	}
+	marks := &perNamespace[*sync.Map]{open: func() *sync.Map { return &sync.Map{} }}
+	all["marked upsert"] = consumers("marked upsert", model.Contract{}, upsert.New,
+		func(o *upsert.Orders, env scenarios.Env) scenarios.Consumer {
+			return upsert.Marked{Orders: o, Marks: marks.get(env.Namespace), Now: env.Now}
+		})
+	for name, window := range map[string]time.Duration{"its own clock": 0, "its own clock, shortly": 400 * time.Millisecond} {
+		own := model.Contract{Clock: model.ServerClock, Window: window, Redelivery: window / 2}
+		style := tickets.Style{Lease: 100 * time.Millisecond}
+		for _, advanced := range []bool{false, true} {
+			// Each test has a server of its own: where one was left by another, its clock is off.
+			ofBox, ofDesk := &serverclock.Hand{}, &serverclock.Hand{}
+			name, boxNow, deskNow := name, time.Now, time.Now
+			if advanced {
+				name, boxNow, deskNow = name+", full, advanced", ofBox.Now, ofDesk.Now
+			}
+			desk := func() *tickets.Desk { return tickets.NewDesk(style) }
+			boxed := consumers("inbox by "+name, own, mailbox.New, func(b *mailbox.Box, _ scenarios.Env) scenarios.Consumer {
+				return &mailbox.Reader{Box: b, Now: boxNow}
+			})
+			polling := consumers("tickets by "+name, own, desk, func(d *tickets.Desk, _ scenarios.Env) scenarios.Consumer {
+				return tickets.Polling{Clerk: &tickets.Clerk{Desk: d, Now: deskNow}}
+			})
+			if advanced {
+				boxed.Advance, polling.Advance = ofBox.Advance, ofDesk.Advance
+			}
+			all[boxed.Name], all[polling.Name] = boxed, polling
+		}
 	}
 	for name, style := range map[string]tickets.Style{
 		"tickets":                      {},

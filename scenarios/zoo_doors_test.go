@@ -227,6 +227,33 @@ func serverTimed(t testing.TB) scenarios.Harness {
 	}
 }
 
+// byItsOwnClock has a right inbox or consumer date its marks by the server's clock, which here is the machine's.
+func byItsOwnClock(t testing.TB, whole bool) scenarios.Harness {
+	h, s := postgresLiarInbox(t, broken.None), server(t, backend.NamePostgres, backend.Postgres)
+	h.Name = "postgres inbox by its own clock"
+	if whole {
+		h.Name, h.OpenInbox = "postgres consumer by its own clock", nil
+		h.OpenConsumer = func(ctx context.Context, env scenarios.Env) (scenarios.Consumer, error) {
+			p, err := broken.OpenPostgres(ctx, s.DSN(), broken.None, env.Namespace, env.Addr)
+			return broken.PostgresConsumer{PostgresInbox: broken.PostgresInbox{Postgres: p}, Now: time.Now}, err
+		}
+	} else {
+		open := h.OpenInbox
+		h.OpenInbox = func(ctx context.Context, env scenarios.Env) (model.Inbox, error) {
+			inbox, err := open(ctx, env)
+			return serverDated{inbox.(closingInbox)}, err
+		}
+	}
+	h.Contract.Clock = model.ServerClock
+	return h
+}
+
+type serverDated struct{ closingInbox }
+
+func (s serverDated) ApplyOnce(ctx context.Context, consumer, id string, _ time.Time, e model.Effect) (bool, error) {
+	return s.closingInbox.ApplyOnce(ctx, consumer, id, time.Now(), e)
+}
+
 func TestEveryLiarBehindADoorIsFoundForItsReason(t *testing.T) {
 	t.Setenv("EFFECTONCE_SEED", "") // the seeds are this test's own
 	for _, d := range liarDoors() {
@@ -287,4 +314,6 @@ func TestTheSiblingsOfTheLiarsBehindDoorsPass(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) { scenarios.Test(t, d.open(t, broken.None), brief) })
 	}
 	t.Run("postgres-clock", func(t *testing.T) { scenarios.Test(t, serverTimed(t), brief) })
+	t.Run("postgres-inbox-clock", func(t *testing.T) { scenarios.Test(t, byItsOwnClock(t, false), brief) })
+	t.Run("postgres-consumer-clock", func(t *testing.T) { scenarios.Test(t, byItsOwnClock(t, true), brief) })
 }

@@ -5,6 +5,7 @@ package upsert
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -42,4 +43,36 @@ func (o *Orders) Effects() []model.Applied {
 		all = append(all, model.Applied{Consumer: k.consumer, MessageID: k.id, Effect: e})
 	}
 	return all
+}
+
+// Marked is the same table behind a dedup record that is pruned: within the window it tells a duplicate, and after it
+// the row's key still keeps the effect from happening twice.
+type Marked struct {
+	Orders *Orders
+	Marks  *sync.Map // by order, when it was finished
+	Now    func() time.Time
+}
+
+// Deliver inserts the row, or does nothing.
+func (m Marked) Deliver(ctx context.Context, msg model.Message) (model.Result, error) {
+	key := order{msg.Consumer, msg.ID}
+	if _, marked := m.Marks.Load(key); marked {
+		return model.ResultDuplicate, nil
+	}
+	told, err := m.Orders.Deliver(ctx, msg)
+	if err == nil { // not in one transaction with the row, which is what the row's key is for
+		m.Marks.LoadOrStore(key, m.Now())
+	}
+	return told, err
+}
+
+// Prune forgets the marks.
+func (m Marked) Prune(_ context.Context, before time.Time) (n int, err error) {
+	m.Marks.Range(func(key, at any) bool {
+		if at.(time.Time).Before(before) && m.Marks.CompareAndDelete(key, at) {
+			n++
+		}
+		return true
+	})
+	return n, nil
 }
