@@ -248,6 +248,29 @@ func byItsOwnClock(t testing.TB, whole bool) scenarios.Harness {
 	return h
 }
 
+// askingAgain has a right consumer deliver once more by itself after any error. What came of the first time it finds out
+// by its mark, so that it may tell a duplicate of what it applied itself.
+func askingAgain(t testing.TB) scenarios.Harness {
+	h := postgresLiarConsumer(t, broken.None)
+	open := h.OpenConsumer
+	h.Name = "postgres consumer that asks again"
+	h.OpenConsumer = func(ctx context.Context, env scenarios.Env) (scenarios.Consumer, error) {
+		consumer, err := open(ctx, env)
+		return again{consumer.(broken.PostgresConsumer)}, err
+	}
+	return h
+}
+
+type again struct{ broken.PostgresConsumer }
+
+func (a again) Deliver(ctx context.Context, m model.Message) (model.Result, error) {
+	told, err := a.PostgresConsumer.Deliver(ctx, m)
+	if err != nil {
+		told, err = a.PostgresConsumer.Deliver(ctx, m)
+	}
+	return told, err
+}
+
 type serverDated struct{ closingInbox }
 
 func (s serverDated) ApplyOnce(ctx context.Context, consumer, id string, _ time.Time, e model.Effect) (bool, error) {
@@ -314,6 +337,7 @@ func TestTheSiblingsOfTheLiarsBehindDoorsPass(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) { scenarios.Test(t, d.open(t, broken.None), brief) })
 	}
 	t.Run("postgres-clock", func(t *testing.T) { scenarios.Test(t, serverTimed(t), brief) })
+	t.Run("postgres-again", func(t *testing.T) { scenarios.Test(t, askingAgain(t), brief) })
 	t.Run("postgres-inbox-clock", func(t *testing.T) { scenarios.Test(t, byItsOwnClock(t, false), brief) })
 	t.Run("postgres-consumer-clock", func(t *testing.T) { scenarios.Test(t, byItsOwnClock(t, true), brief) })
 }
