@@ -52,11 +52,16 @@ func (g *campaign) missed(t *tally) []string {
 
 // runTiers runs each tier once. What went wrong one operation at a time is not asked for at once.
 func (g *campaign) runTiers(ctx context.Context, total *tally) error {
-	end := g.until
+	end, share := g.until, time.Until(g.until)/(firstShare+1)
 	tiers := g.c.tiers()
 	for i, tier := range tiers {
-		if g.until = end; i+1 < len(tiers) {
-			g.until = time.Now().Add(time.Until(end) * firstShare / (firstShare + 1))
+		switch now := time.Now(); {
+		case i+1 < len(tiers):
+			g.until = now.Add(time.Until(end) * firstShare / (firstShare + 1))
+		case i > 0 && now.Add(share).After(end): // plans that wait for seconds may have used up the time of what comes after
+			g.until = now.Add(share)
+		default:
+			g.until = end
 		}
 		t, err := g.runTier(ctx, tier)
 		if err != nil {
