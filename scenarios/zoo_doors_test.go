@@ -26,6 +26,8 @@ type liarDoor struct {
 	races    map[broken.Flaw][]model.InvariantID // by real concurrency alone, so that how often they fail again is chance
 }
 
+// Not among them is broken.LeaseOfMinutes, a lease that is longer than the broker tries: a delivery has to come between
+// its latest redelivery and the lease's end, which about half of the default runs bring about.
 func liarDoors() []liarDoor {
 	once, lost := []model.InvariantID{model.AtMostOneEffect}, []model.InvariantID{model.NoLostEffect}
 	stuck := []model.InvariantID{model.TakeoverAfterExpiry}
