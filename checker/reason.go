@@ -18,13 +18,13 @@ func reasons() []model.InvariantID {
 		model.TakeoverAfterExpiry,
 		model.NoEarlySteal,
 		model.AtMostOneEffect,
+		model.KeysIndependent,
 		model.NoLostEffect,
 		model.ForgottenAfterWindow,
 		model.RememberedInWindow,
 		model.PruneOnlyOldDone,
 		model.ExclusiveClaim,
 		model.DoneStaysDone,
-		model.KeysIndependent,
 		model.TypedAnswers,
 	}
 }

@@ -100,6 +100,9 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.AttemptsCountClaims:
 		return "attempts do not count the claims"
 	case model.TakeoverAfterExpiry:
+		if e.Kind == model.Deliver {
+			return "still in flight, and nobody is at it"
+		}
 		return either(e.Kind.Claims() && !claimed, "refused although the lease was over", "a lease longer than was asked for")
 	case model.NoEarlySteal:
 		return either(claimed && held, "claimed before the lease was over", "a lease shorter than was asked for")
