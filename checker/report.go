@@ -43,6 +43,8 @@ type Report struct {
 	Counts  Counts  `json:"counts"`
 	Effects Effects `json:"effects"`
 	Bounds  []Bound `json:"bounds,omitempty"`
+	// Named lists the plans by name that passed: what a team would write by hand first.
+	Named []string `json:"named,omitempty"`
 	// Reached counts, by mark, the plans that came there; Missed lists required marks that none reached.
 	Reached map[string]int `json:"reached,omitempty"`
 	Missed  []string       `json:"missed,omitempty"`

@@ -32,6 +32,9 @@ const longerAtMost = 2
 func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
 	g.drawn = map[Tier]int{}
+	if err := g.runNamed(ctx, total); err != nil || total.bad != nil {
+		return total, err
+	}
 	for range 1 + longerAtMost {
 		g.until = time.Now().Add(budget)
 		if err := g.runTiers(ctx, total); err != nil {

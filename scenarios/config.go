@@ -27,6 +27,7 @@ type config struct {
 	only    []Tier // empty: all
 	without []Tier
 	short   bool
+	unnamed bool // drawn plans alone, to see what the generator finds by itself
 	err     error
 }
 

@@ -18,6 +18,7 @@ type tally struct {
 	marks    map[string]int // marks of the recorder
 	bad      *failing
 	odd      *failing // went wrong, and did not when it ran again
+	named    []string // plans by name that passed
 }
 
 // failing is a plan that did not pass.
@@ -110,7 +111,7 @@ func (t *tally) report(g *campaign) checker.Report {
 	}
 	r.Capabilities, r.Missing = g.h.door().names(&g.found)
 	r.NotPromised, r.Waivers = g.notPromised(t.counts), checker.WaiversOf(g.h.Contract)
-	r.Missed = g.missed(t)
+	r.Named, r.Missed = t.named, g.missed(t)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
 			continue

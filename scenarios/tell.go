@@ -99,6 +99,7 @@ func summary(r *checker.Report) string {
 		r.Store, r.Verdict, r.Counts.Plans, r.Counts.Distinct, r.Counts.Operations, r.Counts.Claims, r.Counts.Takeovers,
 		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
+	fmt.Fprintf(&b, "  by name: %s\n", orNone(r.Named))
 	for _, c := range r.NotPromised {
 		measured := ""
 		if c.Of > 0 {

@@ -1,10 +1,6 @@
 package scenarios
 
-import (
-	"time"
-
-	"github.com/effectonce/effectonce/model"
-)
+import "github.com/effectonce/effectonce/model"
 
 // The moves on what handles a message in one call: an inbox, or a whole consumer.
 
@@ -63,27 +59,3 @@ func (d *drawing) actWhole(w, k int) {
 		d.handle(w, k, Seen)
 	}
 }
-
-// The pace of plans under the server's clock.
-
-// pace is a short while: a second, or where somebody has to wait for it, a few times what the clocks may differ by.
-func (d *drawing) pace() time.Duration {
-	if !d.waits {
-		return time.Second
-	}
-	return max(3*d.contract.ClockError, d.contract.MinLease)
-}
-
-// clear is how far from an edge it is certain on which side of it one is.
-func (d *drawing) clear() time.Duration {
-	if !d.server {
-		return 0
-	}
-	return d.contract.ClockError + d.contract.Precision + slackOfCalls
-}
-
-// slackOfCalls is what calls take until they are answered, on a machine that has other things to do.
-const slackOfCalls = 30 * time.Millisecond
-
-// waitsAtMost bounds the real time that one plan waits.
-func (d *drawing) waitsAtMost() time.Duration { return 8 * d.pace() }

@@ -1,0 +1,182 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/effectonce/effectonce/checker"
+	"github.com/effectonce/effectonce/model"
+)
+
+// named is one plan that every run begins with, whatever is drawn after it: what a team would write by hand first.
+type named struct {
+	name string
+	plan *Plan
+}
+
+// script writes a plan by hand, with messages of its own for each name.
+type script struct {
+	surface
+	p *Plan
+}
+
+func (s surface) named() []named {
+	all := []named{
+		{"a duplicate delivery is handled once", s.write(Stepped, 3, s.duplicates)},
+		{"six consumers at once handle a message once", s.write(Real, 6, s.sixAtOnce)},
+	}
+	if s.whole == "" && !s.contract.NoLease {
+		all = append(all,
+			named{"a handler that fails twice is tried a third time", s.write(Stepped, 1, s.failsTwice)},
+			named{"a crash holds the message until its lease ends", s.write(Stepped, 3, s.crashes)})
+	}
+	if s.prunes && s.contract.Retention == model.UntilPruned {
+		all = append(all, named{"prune defines the window", s.write(Stepped, 2, s.pruneDefinesTheWindow)})
+	}
+	return all
+}
+
+func (s surface) write(tier Tier, workers int, steps func(*script)) *Plan {
+	w := &script{s, &Plan{Tier: tier, Zones: make([]int, workers), Keys: acceptedKeys(s.contract)[:1]}}
+	steps(w)
+	return w.p
+}
+
+// duplicates: one delivery, and the same message twice more.
+func (s surface) duplicates(w *script) {
+	w.begin(1)
+	w.finish(1)
+	w.begin(2)
+	w.begin(3)
+}
+
+// sixAtOnce: all claim in one round; one is to win, and finishes; then the broker brings it to all of them again.
+func (s surface) sixAtOnce(w *script) {
+	for worker := range w.p.Zones {
+		w.begin(worker + 1)
+		w.finish(worker + 1) // who holds no claim has none to present; by key, anybody may try
+	}
+	w.clock(w.lease())
+	for worker := range w.p.Zones {
+		w.begin(worker + 1)
+	}
+}
+
+// failsTwice: a failed handler leaves the lease alone, and one tick is exactly the lease.
+func (s surface) failsTwice(w *script) {
+	w.begin(1)
+	w.clock(w.lease() + s.clear())
+	w.begin(1)
+	w.clock(w.lease() + s.clear())
+	w.begin(1)
+	w.finish(1)
+	w.begin(1)
+}
+
+// crashes: refused until the lease's end, then claimed as the second attempt, and never again once it is DONE.
+func (s surface) crashes(w *script) {
+	w.begin(1)
+	w.add(Step{Worker: 1, Verb: CrashStep})
+	w.clock(w.lease() - max(s.contract.Precision, s.clear()))
+	w.begin(2)
+	w.clock(max(s.contract.Precision, 2*s.clear()))
+	w.begin(2)
+	w.finish(2)
+	for range 3 {
+		w.clock(w.lease())
+		w.begin(3)
+	}
+}
+
+// pruneDefinesTheWindow counts from the completion: with the instant of the claim it would be over earlier.
+func (s surface) pruneDefinesTheWindow(w *script) {
+	window := s.contract.Window
+	if s.waits { // nobody waits for days: the cut-off lies where the window would end
+		window = 0
+	}
+	w.begin(1)
+	w.clock(w.pace())
+	w.finish(1)
+	w.clock(window + s.clear())
+	w.add(Step{Worker: 2, Verb: model.Prune, By: -window - 2*s.clear()})
+	w.begin(2)
+	w.clock(max(s.contract.Precision, s.clear()))
+	w.add(Step{Worker: 2, Verb: model.Prune, By: -window})
+	w.begin(2)
+}
+
+func (w *script) add(s Step) { w.p.Steps = append(w.p.Steps, s) }
+
+func (w *script) clock(by time.Duration) {
+	if by > 0 {
+		w.add(Step{Verb: ClockStep, By: by})
+	}
+}
+
+// lease is one that the store can keep, and, where it has to be waited for, a short one.
+func (w *script) lease() time.Duration {
+	if w.waits {
+		return max(w.pace(), w.contract.MinLease)
+	}
+	return max(30*time.Second, w.contract.MinLease)
+}
+
+func (w *script) begin(worker int) {
+	if w.whole != "" {
+		w.add(Step{Worker: worker, Verb: w.whole, Key: 1, Effect: w.amount()})
+		return
+	}
+	w.add(Step{Worker: worker, Verb: model.Begin, Key: 1, Lease: w.lease()})
+}
+
+// finish completes in the strongest way that the store has.
+func (w *script) finish(worker int) {
+	step := Step{Worker: worker, Verb: model.Complete, Key: 1}
+	switch {
+	case w.whole != "":
+		return
+	case w.commits:
+		step.Verb, step.Effect = model.CommitEffect, w.amount()
+	case w.fences:
+		step.Verb = model.CompleteClaim
+	}
+	w.add(step)
+}
+
+func (w *script) amount() int64 {
+	if w.whole == model.Deliver {
+		return 0 // a message's own
+	}
+	return int64(1 + len(w.p.Steps))
+}
+
+// runNamed runs the plans by name, one after the other. Those of a tier that is left out are left out.
+func (g *campaign) runNamed(ctx context.Context, total *tally) error {
+	if g.c.unnamed {
+		return nil
+	}
+	l := &lane{h: g.h, names: g.names}
+	judge := &checker.Judge{Porcupine: true}
+	for i, n := range g.planner.surface.named() {
+		if !slices.Contains(g.c.tiers(), n.plan.Tier) || total.bad != nil {
+			continue
+		}
+		nameKeys(n.plan, i)
+		r, err := l.run(ctx, n.plan)
+		if err != nil {
+			return errors.Join(err, l.end(context.WithoutCancel(ctx)))
+		}
+		r.history.Seed = g.c.seed
+		j := r.judged(judge)
+		total.count(n.plan, r.history, &j)
+		if j.Verdict != checker.Pass {
+			l.dirty = true
+			total.bad = &failing{number: -1, plan: n.plan, ran: r, judgement: j}
+			continue
+		}
+		total.named = append(total.named, n.name)
+	}
+	return l.end(context.WithoutCancel(ctx))
+}
