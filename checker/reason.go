@@ -127,7 +127,7 @@ func (t *trial) explained(rules *model.Rules, doubted []group) bool {
 }
 
 // mergesAtMost bounds the pairs of keys that are tried as one.
-const mergesAtMost = 64
+const mergesAtMost = 512
 
 // merged looks for a second key that, read as the same as the first, makes the history right.
 func (t *trial) merged(found *finding) (model.Key, bool) {

@@ -26,6 +26,7 @@ func (s surface) named() []named {
 	all := []named{
 		{"a duplicate delivery is handled once", s.write(Stepped, 3, s.duplicates)},
 		{"six consumers at once handle a message once", s.write(Real, 6, s.sixAtOnce)},
+		{"no message is taken for another", s.write(Stepped, 2, s.apart)},
 	}
 	if s.whole == "" && !s.contract.NoLease {
 		all = append(all,
@@ -105,6 +106,38 @@ func (s surface) pruneDefinesTheWindow(w *script) {
 	w.clock(max(s.contract.Precision, s.clear()))
 	w.add(Step{Worker: 2, Verb: model.Prune, By: -window})
 	w.begin(2)
+}
+
+// apart handles a message of every confusable key, then finishes the first of each family and asks for the second: in
+// so many plans as a run on a server has, few would be drawn.
+func (s surface) apart(w *script) {
+	w.p.Keys = nil
+	var firsts []int
+	for _, family := range families() {
+		first := len(w.p.Keys)
+		for _, k := range family {
+			if accepts(s.contract, k) && !slices.Contains(w.p.Keys, k) {
+				w.p.Keys = append(w.p.Keys, k)
+			}
+		}
+		if len(w.p.Keys) > first+1 {
+			firsts = append(firsts, first)
+		}
+	}
+	each := func(key int, do func(worker int)) {
+		from := len(w.p.Steps)
+		do(1)
+		for i := from; i < len(w.p.Steps); i++ {
+			w.p.Steps[i].Key = key + 1
+		}
+	}
+	for key := range w.p.Keys {
+		each(key, w.begin)
+	}
+	for _, key := range firsts {
+		each(key, w.finish)
+		each(key+1, w.begin)
+	}
 }
 
 func (w *script) add(s Step) { w.p.Steps = append(w.p.Steps, s) }
