@@ -64,13 +64,13 @@ func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 			t.Errorf("Description %q tells not fsync %s and %s", s.Description, word, s.Addr)
 		}
 		if os.Geteuid() == 0 {
-			for _, pid := range s.private.members() {
-				info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+			for _, m := range running(s.private) {
+				info, err := os.Stat(fmt.Sprintf("/proc/%v", m))
 				if errors.Is(err, os.ErrNotExist) {
 					continue // a backend that ended meanwhile
 				}
 				if err != nil || ownerOf(info) == 0 {
-					t.Errorf("process %d runs as root (%v)", pid, err)
+					t.Errorf("process %v runs as root (%v)", m, err)
 				}
 			}
 		}
@@ -93,13 +93,13 @@ func TestAKilledPostgresComesBackWithWhatItAcknowledged(t *testing.T) {
 	if err := s.Restart(ctx); err == nil {
 		t.Error("a running server was started again")
 	}
-	before := s.private.members()
+	before := running(s.private)
 	if err := s.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range before {
-		if alive(pid, s.private.dir) {
-			t.Errorf("process %d lives after Kill", pid)
+	for _, m := range before {
+		if m.alive() {
+			t.Errorf("process %v lives after Kill", m)
 		}
 	}
 	if _, err := query(t, s, "SELECT n::text FROM t"); err == nil {
