@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/effectonce/effectonce/adapters/backend"
 )
 
 // The tests of this file are a user's first hour: the README's files in a module of their own, beside a store that
@@ -34,7 +32,7 @@ func TestAStrangerPlugsInAStore(t *testing.T) {
 }
 
 func TestAStrangerPlugsInAPostgresStore(t *testing.T) {
-	postgres := server(t, backend.NamePostgres, backend.Postgres)
+	postgres := postgresServer.Need(t)
 	s := newStranger(t, "dedup.go", "postgres.go", "postgres_test.go")
 	// A quarter of the plans: that the example works is the question here, not the store.
 	s.env = append(s.env, "DEDUP_DSN="+postgres.DSN(), "EFFECTONCE_PLANS=100")

@@ -26,7 +26,7 @@ func at(d time.Duration) time.Time { return t0.Add(d) }
 // testDSN is the server under test.
 func testDSN(t testing.TB) string {
 	t.Helper()
-	return relaxed.dsn(t)
+	return relaxed.Need(t).DSN()
 }
 
 func testContext(t testing.TB) context.Context {
@@ -39,9 +39,7 @@ func testContext(t testing.TB) context.Context {
 // testNamespace is a fresh namespace on the server under test.
 func testNamespace(t testing.TB) string {
 	t.Helper()
-	namespace := relaxed.namespace(t)
-	t.Log(relaxed.server)
-	return namespace
+	return relaxed.namespace(t)
 }
 
 // fixture is one store: a handle, and the raw pool beside it to play the others with.

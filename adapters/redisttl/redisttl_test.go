@@ -125,7 +125,7 @@ func TestALeaseIsNeverShorterThanAskedFor(t *testing.T) {
 func TestARealServerEndsALeaseAndTheWindowByItsOwnClock(t *testing.T) {
 	const short, long = 150 * time.Millisecond, time.Minute
 	const drift = 5 * time.Millisecond // of the server's wall clock, against which the test's is monotonic
-	url := realRedis.url(t)
+	url := realRedis.Need(t).DSN()
 	s, err := Open(t.Context(), url, Options{Namespace: newRow(t, row{t: t, url: url}).ns, Window: 2 * short})
 	if err != nil {
 		t.Fatal(err)
