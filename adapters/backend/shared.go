@@ -14,6 +14,22 @@ var errSharedClosed = errors.New("backend: the shared server was closed")
 
 // Shared is one server for many tests: started when the first asks, and ended by Close, which TestMain calls when all
 // have run. All its functions may be called from several goroutines.
+//
+//	var redis = backend.Share(backend.RealRedis)
+//
+//	func TestMain(m *testing.M) {
+//		code := m.Run()
+//		if err := redis.Close(); err != nil {
+//			fmt.Fprintln(os.Stderr, err)
+//			code = 1
+//		}
+//		os.Exit(code)
+//	}
+//
+//	func TestPing(t *testing.T) {
+//		url := redis.Need(t).DSN()
+//		...
+//	}
 type Shared struct {
 	open func(context.Context, Options) (*Server, error)
 

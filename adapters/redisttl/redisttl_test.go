@@ -19,33 +19,6 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-func ExampleStore() {
-	server, err := miniredis.Run() // in place of a real one
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-
-	ctx := context.Background()
-	store, err := Open(ctx, "redis://"+server.Addr(), Options{Namespace: "orders", Window: 48 * time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-
-	claim, claimed, err := store.Begin(ctx, "billing", "m-1", time.Now(), 30*time.Second)
-	fmt.Println(claimed, claim.State, err)
-	fmt.Println(store.CompleteClaim(ctx, "billing", "m-1", claim, time.Now()))
-	again, claimed, err := store.Begin(ctx, "billing", "m-1", time.Now(), 30*time.Second)
-	fmt.Println(claimed, again.State, err)
-	// Output:
-	// true PROCESSING <nil>
-	// <nil>
-	// false DONE <nil>
-}
-
 func TestContractStatesWhatTheStoreIs(t *testing.T) {
 	c := Contract(0, 0)
 	if err := c.Validate(); err != nil {
