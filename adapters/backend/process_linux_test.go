@@ -47,6 +47,23 @@ func query(t *testing.T, s *Server, sql string) (string, error) {
 	return answer, err
 }
 
+// session is a connection to the server, and a context that bounds what a test does with it.
+func session(t *testing.T, s *Server) (context.Context, *pgx.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the test's own is over
+		defer cancel()
+		conn.Close(ctx)
+	})
+	return ctx, conn
+}
+
 func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 	t.Parallel()
 	for _, fsync := range []bool{false, true} {
@@ -80,13 +97,7 @@ func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 func TestAKilledPostgresComesBackWithWhatItAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := take(t, Postgres, Options{Force: KindProcess})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	if _, err := conn.Exec(ctx, "CREATE TABLE t AS SELECT 7 AS n"); err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +133,7 @@ func TestAKilledPostgresComesBackWithWhatItAcknowledged(t *testing.T) {
 func TestAPausedPostgresStandsStillAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := take(t, Postgres, Options{Force: KindProcess})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	done := make(chan error, 1)
 	go func() {
 		_, err := conn.Exec(ctx, "SELECT pg_sleep(0.2)")
@@ -361,13 +366,7 @@ func TestAWrongPostgresPasswordIsAClearErrorWithoutThePassword(t *testing.T) {
 	if _, err := query(t, s, "SELECT 1::text"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	if _, err := conn.Exec(ctx, "CREATE ROLE lent LOGIN PASSWORD 'right'"); err != nil {
 		t.Fatal(err)
 	}
