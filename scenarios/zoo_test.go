@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/effectonce/effectonce/adapters/backend"
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/redis"
 	"github.com/effectonce/effectonce/checker"
@@ -90,7 +89,7 @@ func onServers() []animal {
 
 func onPostgres(flaw broken.Flaw) func(testing.TB) scenarios.Harness {
 	return func(t testing.TB) scenarios.Harness {
-		s := server(t, backend.NamePostgres, backend.Postgres)
+		s := postgresServer.Need(t)
 		return scenarios.Harness{
 			Name: string("home-made postgres " + flaw), Contract: broken.PostgresContract(), Upstream: s.Addr,
 			Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
@@ -111,7 +110,7 @@ func onPostgres(flaw broken.Flaw) func(testing.TB) scenarios.Harness {
 
 func onRedis(flaw broken.Flaw) func(testing.TB) scenarios.Harness {
 	return func(t testing.TB) scenarios.Harness {
-		s := server(t, backend.NameRedis, backend.Redis)
+		s := redisServer.Need(t)
 		return scenarios.Harness{
 			Name: string("home-made redis " + flaw), Contract: broken.RedisContract(), Upstream: s.Addr,
 			Open: func(_ context.Context, env scenarios.Env) (model.Store, error) {
