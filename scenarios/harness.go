@@ -90,13 +90,6 @@ type Harness struct {
 	_       struct{}
 }
 
-// Shared is Open for a store that lives in this process: one store per namespace, made by open and used by every
-// worker.
-func Shared[S model.Store](open func() S) func(context.Context, Env) (model.Store, error) {
-	stores := newByNamespace(func() model.Store { return open() })
-	return func(_ context.Context, env Env) (model.Store, error) { return stores.get(env.Namespace), nil }
-}
-
 // validate says what is wrong with a harness, naming the field, before anything is opened.
 func (h *Harness) validate() error {
 	doors := 0

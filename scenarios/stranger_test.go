@@ -31,6 +31,19 @@ func TestAStrangerPlugsInAStore(t *testing.T) {
 	}
 }
 
+func TestAStrangerPlugsInAnInboxAndAConsumer(t *testing.T) {
+	s := newStranger(t, "dedup.go", "shop.go", "shop_test.go")
+	out, err := s.run("go test -count=1 -v .")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"inbox", "shop"} {
+		if !strings.Contains(out, name+": pass, ") {
+			t.Errorf("no summary tells that the %s passed:\n%s", name, out)
+		}
+	}
+}
+
 func TestAStrangerPlugsInAPostgresStore(t *testing.T) {
 	postgres := postgresServer.Need(t)
 	s := newStranger(t, "dedup.go", "postgres.go", "postgres_test.go")
