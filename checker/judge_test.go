@@ -214,7 +214,7 @@ func TestTheNamesOfAReportStay(t *testing.T) {
 		not_promised.broken not_promised.of
 		counts counts.plans counts.distinct_plans counts.operations counts.keys counts.claims counts.takeovers
 		counts.stale_calls counts.unknown_outcomes counts.unseen_replies counts.faults counts.keys_by_porcupine
-		counts.completions_by_key_of_others counts.completions_by_key_of_others_accepted
+		counts.overlapped_pairs counts.completions_by_key_of_others counts.completions_by_key_of_others_accepted
 		effects effects.none effects.once effects.more effects.amount effects.expected
 		bounds bounds.what bounds.plans bounds.below reached reached.m`)
 	for _, name := range want {

@@ -119,6 +119,8 @@ type Counts struct {
 	Unseen     int `json:"unseen_replies"`
 	Faults     int `json:"faults"`
 	Porcupine  int `json:"keys_by_porcupine"`
+	// Overlaps counts the pairs of calls on one key that were really open at once.
+	Overlaps int `json:"overlapped_pairs"`
 	// ByKey counts completions by key by another than the owner, ByKeyAccepted those that were accepted.
 	ByKey         int `json:"completions_by_key_of_others"`
 	ByKeyAccepted int `json:"completions_by_key_of_others_accepted"`
@@ -137,6 +139,7 @@ func (c *Counts) Add(d Counts) {
 	c.Unseen += d.Unseen
 	c.Faults += d.Faults
 	c.Porcupine += d.Porcupine
+	c.Overlaps += d.Overlaps
 	c.ByKey += d.ByKey
 	c.ByKeyAccepted += d.ByKeyAccepted
 }

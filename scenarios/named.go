@@ -26,7 +26,7 @@ func (s surface) named() []named {
 	all := []named{
 		{"a duplicate delivery is handled once", s.write(Stepped, 3, s.duplicates)},
 		{"six consumers at once handle a message once", s.write(Real, 6, s.sixAtOnce)},
-		{"no message is taken for another", s.write(Stepped, 2, s.apart)},
+		{"no message is taken for another, and all are forgotten", s.write(Stepped, 2, s.apart)},
 	}
 	if s.whole == "" && !s.contract.NoLease {
 		all = append(all,
@@ -109,7 +109,8 @@ func (s surface) pruneDefinesTheWindow(w *script) {
 }
 
 // apart handles a message of every confusable key, then finishes the first of each family and asks for the second: in
-// so many plans as a run on a server has, few would be drawn.
+// so many plans as a run on a server has, few would be drawn. At last all are finished and forgotten at once, which are
+// more than a store may remove in one statement.
 func (s surface) apart(w *script) {
 	w.p.Keys = nil
 	var firsts []int
@@ -137,6 +138,15 @@ func (s surface) apart(w *script) {
 	for _, key := range firsts {
 		each(key, w.finish)
 		each(key+1, w.begin)
+	}
+	for key := range w.p.Keys {
+		if !slices.Contains(firsts, key) {
+			each(key, w.finish)
+		}
+	}
+	if s.prunes && !s.waits {
+		w.clock(s.contract.Window + s.clear() + s.contract.Precision)
+		w.add(Step{Worker: 1, Verb: model.Prune, By: -s.contract.Window})
 	}
 }
 

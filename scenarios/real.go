@@ -135,7 +135,10 @@ func (c *crew) enlist(ctx context.Context, d *driver, from, to int) error {
 		return err
 	}
 	d.handle, d.in, d.out = h, make(chan string), make(chan string, 1)
-	go d.worker.serve(ctx, h, c.lane.h, d.in, d.out, c.history.Epoch)
+	go func(in <-chan string, out chan<- string) {
+		defer c.nameThePlan()
+		d.worker.serve(ctx, h, c.lane.h, in, out, c.history.Epoch)
+	}(d.in, d.out)
 	return nil
 }
 

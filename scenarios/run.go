@@ -44,7 +44,7 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 		t.Error(err)
 	}
 	if report.Verdict != checker.Pass {
-		t.Fatal(failure(&report, t.Name()))
+		t.Fatal(failure(&report, t.Name(), c.plan == "" && c.history == ""))
 	}
 	t.Log(summary(&report))
 }

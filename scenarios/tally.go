@@ -44,6 +44,9 @@ func (t *tally) count(p *Plan, h *model.History, j *checker.Judgement) {
 	t.reached[j.Marks]++
 	for _, m := range h.Marks {
 		t.marks[m.Name]++
+		if m.Name == overlapped {
+			t.counts.Overlaps += m.Count
+		}
 	}
 }
 
