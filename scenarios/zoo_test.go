@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	_ "time/tzdata" // one liar lives in a city, whatever the machine knows of it
 
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/redis"
@@ -47,6 +48,27 @@ func zoo() []animal {
 		broken.EffectTwice:         {model.AtMostOneEffect},
 		broken.WallTime:            {model.NoEarlySteal, model.TakeoverAfterExpiry},
 		broken.MachineClock:        {model.TakeoverAfterExpiry},
+		broken.LeaseByTheWall:      {model.NoEarlySteal, model.TakeoverAfterExpiry},
+		broken.PruneAtTheCutOff:    {model.PruneOnlyOldDone},
+		broken.PruneTakesTheDead:   {model.PruneOnlyOldDone},
+		broken.PruneCountsAll:      {model.PruneOnlyOldDone},
+		broken.MarkOutlivesRecord:  {model.TypedAnswers},
+		broken.DoneFromCache:       {model.TypedAnswers},
+		broken.ReleasesByKey:       {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
+		broken.ReleaseOnlyNoted:    {model.TakeoverAfterExpiry, model.NoEarlySteal},
+		broken.ExtendsByKey:        {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
+		broken.ExtendOnlyNoted:     {model.NoEarlySteal},
+		broken.ExtendsFromClaim:    {model.NoEarlySteal, model.TakeoverAfterExpiry},
+		broken.ExtendReopens:       {model.DoneStaysDone},
+		broken.RebeginsByName:      {model.ExclusiveClaim},
+		broken.RebeginsCount:       {model.AttemptsCountClaims},
+		broken.BuriedTakenOver:     {model.DoneStaysDone},
+		broken.ReplayKeepsClaims:   {model.StaleClaimRefused},
+		broken.ReplayStartsAgain:   {model.AttemptsCountClaims},
+		broken.ResultIsText:        {model.DoneStaysDone},
+		broken.ResultCut:           {model.DoneStaysDone},
+		broken.ResultNotKept:       {model.DoneStaysDone},
+		broken.NoResultNoDone:      {model.DoneStaysDone},
 	} {
 		all = append(all, animal{
 			name: string(flaw), reasons: reasons,
