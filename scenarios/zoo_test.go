@@ -95,6 +95,13 @@ func onServers() []animal {
 		broken.PrunesYoungOnes:  {model.RememberedInWindow, model.ForgottenAfterWindow},
 		broken.RefusesItsOwner:  {model.TypedAnswers},
 		broken.ZoneOfTheSession: {model.NoEarlySteal, model.TakeoverAfterExpiry},
+		broken.ColumnOfSeconds:  {model.NoEarlySteal, model.TakeoverAfterExpiry},
+		broken.ColumnFolds:      {model.KeysIndependent},
+		broken.ColumnPads:       {model.KeysIndependent},
+		broken.PrunesAnyState:   {model.PruneOnlyOldDone},
+		broken.ErrorSwallowed:   {model.NoLostEffect},
+		broken.ExtendsByKey:     {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
+		broken.ChangedRows:      {model.TypedAnswers},
 	} {
 		all = append(all, animal{"postgres-" + string(flaw), onPostgres(flaw), true, reasons})
 	}
@@ -103,6 +110,12 @@ func onServers() []animal {
 		broken.LockDeletes:   {model.DoneStaysDone},
 		broken.PruneByScore:  {model.RememberedInWindow, model.ForgottenAfterWindow},
 		broken.TokenRestarts: {model.StaleClaimRefusedAfterForgetting, model.StaleClaimRefused},
+		broken.KeysJoined:    {model.KeysIndependent},
+		broken.WholeSeconds:  {model.NoEarlySteal},
+		broken.OneCell:       {model.TypedAnswers},
+		broken.SetThenExpire: {model.TakeoverAfterExpiry},
+		broken.TokenOfHandle: {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
+		broken.ReleasesByKey: {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 	} {
 		all = append(all, animal{"redis-" + string(flaw), onRedis(flaw), true, reasons})
 	}
@@ -197,6 +210,9 @@ func TestTheSiblingsOfTheLiarsPass(t *testing.T) {
 		"memory":   func(testing.TB) scenarios.Harness { return brokenMemory(broken.None) },
 		"redis":    onRedis(broken.None),
 		"postgres": onPostgres(broken.None),
+
+		"redis in two steps":    onRedis(broken.TwoSteps),
+		"postgres in two steps": onPostgres(broken.TwoSteps),
 	} {
 		t.Run(name, func(t *testing.T) { scenarios.Test(t, sibling(t)) })
 	}

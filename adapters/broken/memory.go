@@ -64,9 +64,9 @@ type Memory struct {
 	last    int // token of the latest claim
 	applied []model.Applied
 
-	marks map[string]bool         // the messages that were DONE, for the flaw that keeps them apart
+	marks map[string]model.Record // what is DONE, for the flaw that keeps it twice
 	cache map[string]model.Record // what Lookup has read, for the flaw that trusts it
-	city  *time.Location
+	city  *time.Location          // where the flaw with a wall clock lives
 }
 
 type row struct {
@@ -85,7 +85,7 @@ type row struct {
 
 // NewMemory makes a store with one flaw, or none.
 func NewMemory(flaw Flaw) *Memory {
-	m := &Memory{flaw: flaw, rows: map[string]*row{}, marks: map[string]bool{}, cache: map[string]model.Record{}, city: time.UTC}
+	m := &Memory{flaw: flaw, rows: map[string]*row{}, marks: map[string]model.Record{}, cache: map[string]model.Record{}, city: time.UTC}
 	if flaw == LeaseByTheWall {
 		if city, err := time.LoadLocation("Europe/Berlin"); err == nil {
 			m.city = city
@@ -164,8 +164,8 @@ func (m *Memory) begin(consumer, id, nonce string, now time.Time, lease time.Dur
 		}
 	}
 	switch {
-	case r == nil && m.marks[key]:
-		return model.Record{State: model.Done}, false, nil
+	case r == nil && m.marks[key].State == model.Done:
+		return m.marks[key], false, nil
 	case r == nil:
 		r = &row{attempts: 1}
 		m.rows[key] = r
@@ -215,11 +215,11 @@ func (m *Memory) done(key string, r *row, now time.Time) {
 		delete(m.rows, key)
 		return
 	}
-	if m.flaw == MarkOutlivesRecord {
-		m.marks[key] = true
-	}
 	if r.state != model.Done {
 		r.state, r.updated = model.Done, now
+	}
+	if m.flaw == MarkOutlivesRecord {
+		m.marks[key] = r.record()
 	}
 }
 

@@ -1,0 +1,38 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// The flaws of Extend and Release on Postgres.
+const (
+	ChangedRows Flaw = "changed-rows" // no row was changed, so the claim is not current: but there was nothing to change
+)
+
+// Extend prolongs a claim.
+func (p *Postgres) Extend(ctx context.Context, consumer, id string, claim model.Record, now time.Time, lease time.Duration) (model.Record, error) {
+	token, err := strconv.ParseInt(claim.Token, 10, 64)
+	if err != nil {
+		return model.Record{}, model.ErrFenced
+	}
+	which := "token = $3"
+	switch p.flaw {
+	case ExtendsByKey:
+		which = "$3::bigint is not null"
+	case ChangedRows:
+		which = "token = $3 and until < $4"
+	}
+	r, err := scan(p.pool.QueryRow(ctx, p.sql(`update %s.dedup set until = greatest(until, $4)
+		where consumer = $1 and id = $2 and state = 'PROCESSING' and `+which+` returning `+columns), consumer, id, token, now.Add(lease)))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return model.Record{}, model.ErrFenced
+	}
+	return r, err
+}
