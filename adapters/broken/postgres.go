@@ -58,24 +58,23 @@ func fitForText(texts ...string) error {
 
 // PreparePostgres makes a namespace: a schema with the two tables.
 func PreparePostgres(ctx context.Context, dsn string, flaw Flaw, namespace string) error {
-	text, instant := `text collate "C"`, "timestamptz"
+	before, text, instant := "", `text collate "C"`, "timestamptz"
 	switch flaw {
 	case ZoneOfTheSession:
 		instant = "timestamp"
 	case ColumnOfSeconds:
 		instant = "timestamptz(0)"
 	case ColumnFolds:
-		text = "text collate " + namespace + ".people"
+		before = "create collation %[1]s.people (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+		text = "text collate %[1]s.people"
 	case ColumnPads:
 		text = "character(2000)"
 	}
-	return once(ctx, dsn, fmt.Sprintf(`
-		create schema %[1]s;
+	return once(ctx, dsn, fmt.Sprintf("create schema %[1]s;"+before+`
 		create sequence %[1]s.token;
-		create collation %[1]s.people (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
-		create table %[1]s.dedup (consumer %[3]s, id %[3]s, state text not null, attempts int not null,
-			token bigint not null, claimed %[2]s not null, until %[2]s, updated %[2]s not null, primary key (consumer, id));
-		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace, instant, text))
+		create table %[1]s.dedup (consumer `+text+`, id `+text+`, state text not null, attempts int not null,
+			token bigint not null, claimed `+instant+` not null, until `+instant+`, updated `+instant+` not null, primary key (consumer, id));
+		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace))
 }
 
 // DropPostgres removes a namespace.
