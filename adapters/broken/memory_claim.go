@@ -110,7 +110,7 @@ func (m *Memory) Bury(_ context.Context, consumer, id string, claim model.Record
 	if err := m.held(r, claim); err != nil {
 		return err
 	}
-	r.state, r.reason, r.updated = model.Dead, reason, now
+	r.state, r.reason, r.updated, r.nonce = model.Dead, reason, now, ""
 	return nil
 }
 
