@@ -9,6 +9,8 @@ import (
 	"testing"
 	_ "time/tzdata" // one liar lives in a city, whatever the machine knows of it
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/redis"
 	"github.com/effectonce/effectonce/checker"
@@ -109,7 +111,8 @@ func onServers() []animal {
 		broken.ColumnFolds:    {model.KeysIndependent},
 		broken.ColumnPads:     {model.KeysIndependent},
 		broken.PrunesAnyState: {model.PruneOnlyOldDone},
-		broken.ErrorSwallowed: {model.NoLostEffect},
+		// A call that failed is told as done: the effect is lost, or a stale claim was accepted.
+		broken.ErrorSwallowed: {model.NoLostEffect, model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 		broken.ExtendsByKey:   {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 		broken.ChangedRows:    {model.TypedAnswers},
 	} {
@@ -135,19 +138,24 @@ func onServers() []animal {
 func onPostgres(flaw broken.Flaw) func(testing.TB) scenarios.Harness {
 	return func(t testing.TB) scenarios.Harness {
 		s := postgresServer.Need(t)
+		admin, err := pgxpool.New(t.Context(), s.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(admin.Close)
 		return scenarios.Harness{
 			Name: string("home-made postgres " + flaw), Contract: broken.PostgresContract(), Upstream: s.Addr,
 			Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
 				return broken.OpenPostgres(ctx, s.DSN(), flaw, env.Namespace, env.Addr)
 			},
 			Prepare: func(ctx context.Context, namespace string) error {
-				return broken.PreparePostgres(ctx, s.DSN(), flaw, namespace)
+				return broken.PreparePostgres(ctx, admin, flaw, namespace)
 			},
 			Drop: func(ctx context.Context, namespace string) error {
-				return broken.DropPostgres(ctx, s.DSN(), namespace)
+				return broken.DropPostgres(ctx, admin, namespace)
 			},
 			Effects: func(ctx context.Context, namespace string) ([]model.Applied, error) {
-				return broken.PostgresEffects(ctx, s.DSN(), namespace)
+				return broken.PostgresEffects(ctx, admin, namespace)
 			},
 		}
 	}

@@ -56,8 +56,8 @@ func fitForText(texts ...string) error {
 	return nil
 }
 
-// PreparePostgres makes a namespace: a schema with the two tables.
-func PreparePostgres(ctx context.Context, dsn string, flaw Flaw, namespace string) error {
+// PreparePostgres makes a namespace, on a connection of the harness's own: a schema with the two tables.
+func PreparePostgres(ctx context.Context, admin *pgxpool.Pool, flaw Flaw, namespace string) error {
 	before, text, instant := "", `text collate "C"`, "timestamptz"
 	switch flaw {
 	case ZoneOfTheSession:
@@ -70,25 +70,17 @@ func PreparePostgres(ctx context.Context, dsn string, flaw Flaw, namespace strin
 	case ColumnPads:
 		text = "character(2000)"
 	}
-	return once(ctx, dsn, fmt.Sprintf("create schema %[1]s;"+before+`
+	_, err := admin.Exec(ctx, fmt.Sprintf("create schema %[1]s;"+before+`
 		create sequence %[1]s.token;
 		create table %[1]s.dedup (consumer `+text+`, id `+text+`, state text not null, attempts int not null,
 			token bigint not null, claimed `+instant+` not null, until `+instant+`, updated `+instant+` not null, primary key (consumer, id));
 		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace))
+	return err
 }
 
 // DropPostgres removes a namespace.
-func DropPostgres(ctx context.Context, dsn, namespace string) error {
-	return once(ctx, dsn, fmt.Sprintf("drop schema %s cascade", namespace))
-}
-
-func once(ctx context.Context, dsn, sql string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
+func DropPostgres(ctx context.Context, admin *pgxpool.Pool, namespace string) error {
+	_, err := admin.Exec(ctx, fmt.Sprintf("drop schema %s cascade", namespace))
 	return err
 }
 
@@ -284,14 +276,9 @@ func (p *Postgres) Prune(ctx context.Context, before time.Time) (int, error) {
 	return int(tag.RowsAffected()), err
 }
 
-// PostgresEffects counts the effects of a namespace on a connection of its own.
-func PostgresEffects(ctx context.Context, dsn, namespace string) ([]model.Applied, error) {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, fmt.Sprintf("select consumer, id, effect, account, amount from %s.ledger", namespace))
+// PostgresEffects counts the effects of a namespace.
+func PostgresEffects(ctx context.Context, admin *pgxpool.Pool, namespace string) ([]model.Applied, error) {
+	rows, err := admin.Query(ctx, fmt.Sprintf("select consumer, id, effect, account, amount from %s.ledger", namespace), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		return nil, err
 	}
