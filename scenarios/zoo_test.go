@@ -63,10 +63,9 @@ func zoo() []animal {
 		broken.ExtendReopens:       {model.DoneStaysDone},
 		broken.NoResultNoDone:      {model.DoneStaysDone},
 		// The count is all that shows: it says that something was removed beside what was old and DONE.
-		broken.PruneCountsAll: {model.PruneOnlyOldDone},
-		// Prune counted it, and it is told as DONE: it was left, or what is told is a false DONE.
-		broken.MarkOutlivesRecord: {model.ForgottenAfterWindow, model.TypedAnswers},
-		broken.DoneFromCache:      {model.ForgottenAfterWindow, model.TypedAnswers},
+		broken.PruneCountsAll:     {model.PruneOnlyOldDone},
+		broken.MarkOutlivesRecord: {model.ForgottenAfterWindow},
+		broken.DoneFromCache:      {model.ForgottenAfterWindow},
 		// The end lies on either side of the right one: by the clock, by visibleAt, by the time of the year.
 		broken.ExtendsFromClaim: {model.NoEarlySteal, model.TakeoverAfterExpiry},
 		broken.ReleaseOnlyNoted: {model.TakeoverAfterExpiry, model.NoEarlySteal},
@@ -123,7 +122,6 @@ func onServers() []animal {
 		broken.LockDeletes:   {model.DoneStaysDone},
 		broken.PruneByScore:  {model.RememberedInWindow, model.ForgottenAfterWindow},
 		broken.TokenRestarts: {model.StaleClaimRefusedAfterForgetting, model.StaleClaimRefused},
-		broken.KeysJoined:    {model.KeysIndependent},
 		broken.WholeSeconds:  {model.NoEarlySteal},
 		broken.OneCell:       {model.TypedAnswers},
 		broken.SetThenExpire: {model.TakeoverAfterExpiry},

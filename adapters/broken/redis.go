@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -31,7 +31,9 @@ type Redis struct {
 	flaw      Flaw
 	client    *goredis.Client
 	namespace string
-	tokens    atomic.Int64 // claims of this handle
+
+	mu     sync.Mutex
+	claims map[string]int // by row, of this handle
 }
 
 // RedisContract is what its maker knows of it: numbers in Lua are doubles, so that instants are microseconds.
@@ -50,7 +52,7 @@ func OpenRedis(url string, flaw Flaw, namespace, addr string) (*Redis, error) {
 	if flaw == DriverRetries {
 		options.MaxRetries = 0 // which means three
 	}
-	return &Redis{flaw: flaw, client: goredis.NewClient(options), namespace: namespace}, nil
+	return &Redis{flaw: flaw, client: goredis.NewClient(options), namespace: namespace, claims: map[string]int{}}, nil
 }
 
 // Close ends the connections.
@@ -58,9 +60,6 @@ func (r *Redis) Close() error { return r.client.Close() }
 
 // row is the key of one message; the length keeps the two parts apart.
 func (r *Redis) row(consumer, id string) string {
-	if r.flaw == KeysJoined {
-		return fmt.Sprintf("%s:row:%s:%s", r.namespace, consumer, id)
-	}
 	return fmt.Sprintf("%s:row:%d:%s%s", r.namespace, len(consumer), consumer, id)
 }
 
@@ -124,7 +123,7 @@ func (r *Redis) Begin(ctx context.Context, consumer, id string, now time.Time, l
 	case TokenRestarts:
 		token = "attempts"
 	case TokenOfHandle:
-		token = strconv.FormatInt(r.tokens.Add(1), 10)
+		token = r.count(r.row(consumer, id))
 	case WholeSeconds:
 		asked = lease.Truncate(time.Second)
 	case SetThenExpire:
@@ -143,6 +142,14 @@ func (r *Redis) Begin(ctx context.Context, consumer, id string, now time.Time, l
 		told.State = model.Done
 	}
 	return told, claimed && err == nil, err
+}
+
+// count numbers the claims of a message in this process alone.
+func (r *Redis) count(row string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims[row]++
+	return strconv.Itoa(r.claims[row])
 }
 
 // noEnd is the lease of a claim that has no end yet.
