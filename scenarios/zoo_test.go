@@ -300,9 +300,9 @@ func TestRacesAreFoundByRealConcurrency(t *testing.T) {
 		{name: string(broken.TakesOverBlindly), liar: inProcess(broken.TakesOverBlindly), reasons: anyOf},
 		{"postgres-" + string(broken.UpdatesBlindly), onPostgres(broken.UpdatesBlindly), true, anyOf},
 		{"postgres-" + string(broken.InsertsOrFails), onPostgres(broken.InsertsOrFails), true, []model.InvariantID{model.TypedAnswers}},
-		// No reason is asked for: a prune that removed another message beside the two claims is blamed for the first.
+		// No reason is asked for where two first claims meet: a prune beside them is at times blamed for the first one.
 		{"postgres-" + string(broken.InsertsBlindly), onPostgres(broken.InsertsBlindly), true, nil},
-		{"redis-" + string(broken.GetThenSet), onRedis(broken.GetThenSet), true, anyOf},
+		{"redis-" + string(broken.GetThenSet), onRedis(broken.GetThenSet), true, nil},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			h := a.liar(t)
