@@ -58,19 +58,19 @@ func fitForText(texts ...string) error {
 
 // PreparePostgres makes a namespace, on a connection of the harness's own: a schema with the two tables.
 func PreparePostgres(ctx context.Context, admin *pgxpool.Pool, flaw Flaw, namespace string) error {
-	before, text, instant := "", `text collate "C"`, "timestamptz"
+	people, text, instant := "", `text collate "C"`, "timestamptz"
 	switch flaw {
 	case ZoneOfTheSession:
 		instant = "timestamp"
 	case ColumnOfSeconds:
 		instant = "timestamptz(0)"
 	case ColumnFolds:
-		before = "create collation %[1]s.people (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+		people = "create collation %[1]s.people (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
 		text = "text collate %[1]s.people"
 	case ColumnPads:
 		text = "character(2000)"
 	}
-	_, err := admin.Exec(ctx, fmt.Sprintf("create schema %[1]s;"+before+`
+	_, err := admin.Exec(ctx, fmt.Sprintf("create schema %[1]s;"+people+`
 		create sequence %[1]s.token;
 		create table %[1]s.dedup (consumer `+text+`, id `+text+`, state text not null, attempts int not null,
 			token bigint not null, claimed `+instant+` not null, until `+instant+`, updated `+instant+` not null, primary key (consumer, id));
@@ -197,15 +197,8 @@ func (p *Postgres) finish(ctx context.Context, on execer, consumer, id string, c
 	if err != nil {
 		return false, model.ErrFenced
 	}
-	current := "token = $3"
-	if p.flaw == CompletesInTwo {
-		if err := p.seenCurrent(ctx, on, consumer, id, token); err != nil {
-			return false, err
-		}
-		current = "$3::bigint is not null"
-	}
 	tag, err := on.Exec(ctx, p.sql(`update %s.dedup set state = 'DONE', until = null, updated = $4
-		where consumer = $1 and id = $2 and state = 'PROCESSING' and `+current), consumer, id, token, now)
+		where consumer = $1 and id = $2 and token = $3 and state = 'PROCESSING'`), consumer, id, token, now)
 	if err != nil || tag.RowsAffected() == 1 {
 		return false, err
 	}

@@ -11,10 +11,9 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-// The flaws of Extend and Release on Postgres.
-const (
-	ChangedRows Flaw = "changed-rows" // no row was changed, so the claim is not current: but there was nothing to change
-)
+// ChangedRows takes "no row was changed" for "the claim is not current", where there was nothing to change. The other
+// flaw of Extend on Postgres is ExtendsByKey.
+const ChangedRows Flaw = "changed-rows"
 
 // Extend prolongs a claim.
 func (p *Postgres) Extend(ctx context.Context, consumer, id string, claim model.Record, now time.Time, lease time.Duration) (model.Record, error) {

@@ -18,7 +18,6 @@ const (
 	InsertsBlindly Flaw = "inserts-blindly"  // absent, as it was seen: an upsert writes over whoever was faster
 	InsertsOrFails Flaw = "inserts-or-fails" // absent, as it was seen: the loser gets a unique violation
 	UpdatesBlindly Flaw = "updates-blindly"  // expired, as it was seen: the update names the message alone
-	CompletesInTwo Flaw = "completes-in-two" // current, as it was seen: the update names the message alone
 )
 
 func (p *Postgres) inSteps() bool {
@@ -73,17 +72,4 @@ func claimed(row pgx.Row) (model.Record, bool, error) {
 		return model.Record{}, false, errVanished
 	}
 	return r, err == nil, err
-}
-
-// seenCurrent looks whether a claim is current, and leaves the row to whoever comes.
-func (p *Postgres) seenCurrent(ctx context.Context, on execer, consumer, id string, token int64) error {
-	var mine bool
-	err := on.QueryRow(ctx, p.sql(`select token = $3 from %s.dedup where consumer = $1 and id = $2`), consumer, id, token).Scan(&mine)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return model.ErrNotFound
-	case err == nil && !mine:
-		return model.ErrFenced
-	}
-	return err
 }

@@ -144,7 +144,7 @@ func (r *Redis) Begin(ctx context.Context, consumer, id string, now time.Time, l
 	return told, claimed && err == nil, err
 }
 
-// count numbers the claims of a message in this process alone.
+// count numbers what this process asks of a message: another one, or the next, starts again.
 func (r *Redis) count(row string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
