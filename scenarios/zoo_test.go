@@ -60,6 +60,7 @@ func zoo() []animal {
 		broken.RebeginsCount:       {model.AttemptsCountClaims},
 		broken.ReplayStartsAgain:   {model.AttemptsCountClaims},
 		broken.ExtendOnlyNoted:     {model.NoEarlySteal},
+		broken.ChangedRows:         {model.TypedAnswers},
 		broken.ExtendReopens:       {model.DoneStaysDone},
 		broken.NoResultNoDone:      {model.DoneStaysDone},
 		// The count is all that shows: it says that something was removed beside what was old and DONE.
@@ -113,7 +114,6 @@ func onServers() []animal {
 		// A call that failed is told as done: the effect is lost, or a stale claim was accepted.
 		broken.ErrorSwallowed: {model.NoLostEffect, model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
 		broken.ExtendsByKey:   {model.StaleClaimRefused, model.StaleClaimRefusedAfterForgetting},
-		broken.ChangedRows:    {model.TypedAnswers},
 	} {
 		all = append(all, animal{"postgres-" + string(flaw), onPostgres(flaw), true, reasons})
 	}

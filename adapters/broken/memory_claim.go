@@ -15,6 +15,7 @@ const (
 	ExtendsByKey      Flaw = "extends-by-key"      // a late owner prolongs its successor's claim
 	ExtendOnlyNoted   Flaw = "extend-only-noted"   // a renewal that renews nothing
 	ExtendsFromClaim  Flaw = "extends-from-claim"  // the new end is counted from the claim
+	ChangedRows       Flaw = "changed-rows"        // nothing was changed, so the claim is not current: but nothing had to be
 	ExtendReopens     Flaw = "extend-reopens"      // a heartbeat after completion writes PROCESSING back
 	RebeginsByName    Flaw = "rebegins-by-name"    // a delivery is known by its consumer's name
 	RebeginsCount     Flaw = "rebegins-count"      // asking again is one attempt more
@@ -93,8 +94,11 @@ func (m *Memory) Extend(_ context.Context, consumer, id string, claim model.Reco
 	if m.flaw == ExtendsFromClaim {
 		until = m.lease(r.claimed, lease)
 	}
-	if until.After(r.until) && m.flaw != ExtendOnlyNoted {
+	switch later := until.After(r.until); {
+	case later && m.flaw != ExtendOnlyNoted:
 		r.until = until
+	case !later && m.flaw == ChangedRows:
+		return model.Record{}, model.ErrFenced
 	}
 	return r.record(), nil
 }

@@ -11,22 +11,15 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-// ChangedRows takes "no row was changed" for "the claim is not current", where there was nothing to change. The other
-// flaw of Extend on Postgres is ExtendsByKey.
-const ChangedRows Flaw = "changed-rows"
-
-// Extend prolongs a claim.
+// Extend prolongs a claim. The flaw ExtendsByKey names the message and not the claim.
 func (p *Postgres) Extend(ctx context.Context, consumer, id string, claim model.Record, now time.Time, lease time.Duration) (model.Record, error) {
 	token, err := strconv.ParseInt(claim.Token, 10, 64)
 	if err != nil {
 		return model.Record{}, model.ErrFenced
 	}
 	which := "token = $3"
-	switch p.flaw {
-	case ExtendsByKey:
+	if p.flaw == ExtendsByKey {
 		which = "$3::bigint is not null"
-	case ChangedRows:
-		which = "token = $3 and until < $4"
 	}
 	r, err := scan(p.pool.QueryRow(ctx, p.sql(`update %s.dedup set until = greatest(until, $4)
 		where consumer = $1 and id = $2 and state = 'PROCESSING' and `+which+` returning `+columns), consumer, id, token, now.Add(lease)))
