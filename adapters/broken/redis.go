@@ -60,6 +60,9 @@ func (r *Redis) Close() error { return r.client.Close() }
 
 // row is the key of one message; the length keeps the two parts apart.
 func (r *Redis) row(consumer, id string) string {
+	if r.flaw == KeysJoined {
+		return fmt.Sprintf("%s:row:%s:%s", r.namespace, consumer, id)
+	}
 	return fmt.Sprintf("%s:row:%d:%s%s", r.namespace, len(consumer), consumer, id)
 }
 
