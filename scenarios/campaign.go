@@ -56,7 +56,7 @@ func (g *campaign) missed(t *tally) []string {
 // runTiers runs each tier once. What went wrong one operation at a time is not asked for at once.
 func (g *campaign) runTiers(ctx context.Context, total *tally) error {
 	end := g.until
-	tiers := g.c.tiers()
+	tiers := slices.DeleteFunc(g.c.tiers(), func(t Tier) bool { return t == ByName })
 	for i, tier := range tiers {
 		if g.until = end; i+1 < len(tiers) {
 			g.until = time.Now().Add(time.Until(end) * firstShare / (firstShare + 1))

@@ -158,12 +158,13 @@ func (w *script) clock(by time.Duration) {
 	}
 }
 
-// lease is one that the store can keep, and, where it has to be waited for, a short one.
+// lease is one that the store can keep, no whole number of seconds if it keeps less, and short where it is waited for.
 func (w *script) lease() time.Duration {
+	lease := 30*time.Second + 900*time.Millisecond
 	if w.waits {
-		return max(w.pace(), w.contract.MinLease)
+		lease = w.pace()
 	}
-	return max(30*time.Second, w.contract.MinLease)
+	return max(lease-lease%w.contract.Precision, w.contract.MinLease)
 }
 
 func (w *script) begin(worker int) {
@@ -197,13 +198,13 @@ func (w *script) amount() int64 {
 
 // runNamed runs the plans by name, one after the other. Those of a tier that is left out are left out.
 func (g *campaign) runNamed(ctx context.Context, total *tally) error {
-	if g.c.unnamed {
+	if !slices.Contains(g.c.tiers(), ByName) {
 		return nil
 	}
 	l := &lane{h: g.h, names: g.names}
 	judge := &checker.Judge{Porcupine: true}
 	for i, n := range g.planner.surface.named() {
-		if !slices.Contains(g.c.tiers(), n.plan.Tier) || total.bad != nil {
+		if slices.Contains(g.c.without, n.plan.Tier) || total.bad != nil {
 			continue
 		}
 		nameKeys(n.plan, i)

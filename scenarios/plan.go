@@ -24,6 +24,8 @@ type Tier string
 
 // The tiers.
 const (
+	// ByName are the plans that every run begins with, each of one of the following tiers.
+	ByName  Tier = "by-name"
 	Stepped Tier = "stepped" // one operation at a time: exact, and the same every time
 	Real    Tier = "real"    // workers run at once; the steps between two that move the time are one round
 )

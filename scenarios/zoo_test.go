@@ -290,7 +290,7 @@ func explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checke
 func (a animal) explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checker.Report {
 	t.Helper()
 	if !a.byName {
-		opts = append(opts, scenarios.WithoutNamed())
+		opts = append(opts, scenarios.Without(scenarios.ByName))
 	}
 	r, err := scenarios.Explore(t.Context(), h, opts...)
 	if err != nil {
