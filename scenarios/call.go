@@ -66,7 +66,7 @@ const slowAfter = 2 * time.Second
 
 // unseen: the reply is lost in process, and the worker acts without it.
 func (x *execution) unseen(s *Step) bool {
-	return s.Reply == Unseen || s.Reply == Lost && x.lane.h.Upstream == ""
+	return s.Fault == Unseen || s.Fault.onTheWire() && x.lane.h.Upstream == ""
 }
 
 // settled waits until nothing that was sent can still take effect, if the harness knows how.

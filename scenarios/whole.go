@@ -5,9 +5,9 @@ import "github.com/effectonce/effectonce/model"
 // The moves on what handles a message in one call: an inbox, or a whole consumer.
 
 // handle has a message applied or delivered.
-func (d *drawing) handle(w, k int, r Reply) {
+func (d *drawing) handle(w, k int, r Fault) {
 	s := &d.keys[k]
-	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Reply: r, Request: d.request(r)}
+	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Fault: r, Request: d.request(r)}
 	if d.whole == model.ApplyOnce {
 		step.Effect = int64(1 + len(d.p.Steps))
 	}
@@ -31,7 +31,7 @@ func (d *drawing) batch(w, k int) {
 		d.handle(w, k, Seen)
 		s := &d.p.Steps[len(d.p.Steps)-1]
 		if s.Batch = d.batched; r != Seen {
-			s.Reply, s.Request = r, d.request(r)
+			s.Fault, s.Request = r, d.request(r)
 			r = Seen
 		}
 		k = d.pick(len(d.keys))
