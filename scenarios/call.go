@@ -17,7 +17,7 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 		if name := x.touched(s, o, bitten, took); name != "" {
 			o.Fault = x.window(name, o)
 		}
-		o.Unseen = o.Answer.Outcome == model.OK && x.unseen(s)
+		o.Unseen = x.unseen(s)
 	}
 	if bitten {
 		x.mark(lostOnTheWire)

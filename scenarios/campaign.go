@@ -32,7 +32,7 @@ const longerAtMost = 2
 func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
 	g.drawn = map[Tier]int{}
-	if err := g.runNamed(ctx, total); err != nil || total.bad != nil {
+	if err := g.runByName(ctx, total); err != nil || total.bad != nil {
 		return total, err
 	}
 	for range 1 + longerAtMost {

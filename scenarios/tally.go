@@ -16,6 +16,7 @@ type tally struct {
 	effects  checker.Effects
 	reached  map[model.Marks]int
 	marks    map[string]int // marks of the recorder
+	met      map[checker.Place]int
 	bad      *failing
 	odd      *failing // went wrong, and did not when it ran again
 	named    []string // plans by name that passed
@@ -31,7 +32,7 @@ type failing struct {
 }
 
 func newTally() *tally {
-	return &tally{seed: planSeed, distinct: map[uint64]bool{}, reached: map[model.Marks]int{}, marks: map[string]int{}}
+	return &tally{seed: planSeed, distinct: map[uint64]bool{}, reached: map[model.Marks]int{}, marks: map[string]int{}, met: map[checker.Place]int{}}
 }
 
 // planSeed lets the lanes of one run agree on what is the same plan.
@@ -42,6 +43,9 @@ func (t *tally) count(p *Plan, h *model.History, j *checker.Judgement) {
 	t.counts.Add(j.Counts)
 	t.effects.Add(j.Effects)
 	t.reached[j.Marks]++
+	for _, p := range j.Met {
+		t.met[p]++
+	}
 	for _, m := range h.Marks {
 		t.marks[m.Name]++
 		if m.Name == overlapped {
@@ -67,6 +71,9 @@ func (t *tally) add(u *tally) {
 	t.effects.Add(u.effects)
 	for m, n := range u.reached {
 		t.reached[m] += n
+	}
+	for p, n := range u.met {
+		t.met[p] += n
 	}
 	for m, n := range u.marks {
 		t.marks[m] += n
@@ -114,7 +121,7 @@ func (t *tally) report(g *campaign) checker.Report {
 	}
 	r.Capabilities, r.Missing = g.h.door().names(&g.found)
 	r.NotPromised, r.Waivers = g.notPromised(t.counts), checker.WaiversOf(g.h.Contract)
-	r.Named, r.Missed = t.named, g.missed(t)
+	r.Named, r.Missed, r.Coverage = t.named, g.missed(t), g.planner.surface.coverage(t.met)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
 			continue
