@@ -75,7 +75,7 @@ func (g *campaign) takeNamed(ctx context.Context, plans []named, next *atomic.In
 		}
 		r.history.Seed = g.c.seed
 		j := r.judged(judge)
-		t.count(plans[i].plan, r.history, &j)
+		t.happened(r.history, &j)
 		if j.Verdict != checker.Pass {
 			l.dirty = true
 			t.bad = &failing{number: i, plan: plans[i].plan, ran: r, judgement: j}

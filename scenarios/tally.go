@@ -38,16 +38,25 @@ func newTally() *tally {
 // planSeed lets the lanes of one run agree on what is the same plan.
 var planSeed = maphash.MakeSeed()
 
+// count counts a drawn plan.
 func (t *tally) count(p *Plan, h *model.History, j *checker.Judgement) {
 	t.distinct[p.hash(t.seed)] = true
+	t.reached[j.Marks]++
+	for _, m := range h.Marks {
+		t.marks[m.Name]++
+	}
+	t.happened(h, j)
+}
+
+// happened counts what one plan showed, whoever wrote it. That a plan by name came to a mark says nothing of the plans
+// that are drawn, which the marks and their bounds are about.
+func (t *tally) happened(h *model.History, j *checker.Judgement) {
 	t.counts.Add(j.Counts)
 	t.effects.Add(j.Effects)
-	t.reached[j.Marks]++
 	for _, p := range j.Met {
 		t.met[p]++
 	}
 	for _, m := range h.Marks {
-		t.marks[m.Name]++
 		if m.Name == overlapped {
 			t.counts.Overlaps += m.Count
 		}
