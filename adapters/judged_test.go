@@ -200,7 +200,7 @@ func TestEveryAnswerIsOneThatTheContractAllows(t *testing.T) {
 	})
 	for name, url := range map[string]func(*testing.T) string{
 		"miniredis": func(t *testing.T) string { return "redis://" + miniredis.RunT(t).Addr() },
-		"redis":     func(t *testing.T) string { return realRedis.url(t) },
+		"redis":     func(t *testing.T) string { return realRedis.Need(t).DSN() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := redisStore(t, url(t))

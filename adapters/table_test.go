@@ -66,7 +66,7 @@ func eachStore(t *testing.T, test func(*testing.T, func(*testing.T) shipped)) {
 		test(t, func(t *testing.T) shipped { return redisStore(t, url) })
 	})
 	t.Run("redis", func(t *testing.T) {
-		url := realRedis.url(t)
+		url := realRedis.Need(t).DSN()
 		test(t, func(t *testing.T) shipped { return redisStore(t, url) })
 	})
 }

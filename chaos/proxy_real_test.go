@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"testing"
 	"time"
@@ -17,28 +16,16 @@ import (
 
 const losses = 200 // replies lost per server
 
-// take gets a real server, or skips with the remedy. An absence that the environment forbids is a failure.
+// take gets a test a real server of its own, which it may break, or skips with the remedy.
 func take(t testing.TB, get func(context.Context, backend.Options) (*backend.Server, error)) *backend.Server {
 	t.Helper()
-	opts, err := backend.FromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := get(t.Context(), opts)
-	var absent *backend.Absent
-	if errors.As(err, &absent) && !absent.Required {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := backend.Share(get)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := own.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Log(s.Description)
-	return s
+	return own.Need(t)
 }
 
 func openPostgres(t testing.TB, s *backend.Server, addr string) *pgx.Conn {

@@ -43,9 +43,13 @@ type Report struct {
 	Counts  Counts  `json:"counts"`
 	Effects Effects `json:"effects"`
 	Bounds  []Bound `json:"bounds,omitempty"`
+	// Named lists the plans by name that passed: what a team would write by hand first.
+	Named []string `json:"named,omitempty"`
 	// Reached counts, by mark, the plans that came there; Missed lists required marks that none reached.
 	Reached map[string]int `json:"reached,omitempty"`
 	Missed  []string       `json:"missed,omitempty"`
+	// Coverage says where faults met the store; nil where none could.
+	Coverage *Coverage `json:"coverage,omitempty"`
 	// NotPromised lists the invariants that the store has no capability for, or a waiver, and why.
 	NotPromised []Cell `json:"not_promised,omitempty"`
 	// Waivers are those of the contract; each is among NotPromised too.
@@ -117,6 +121,8 @@ type Counts struct {
 	Unseen     int `json:"unseen_replies"`
 	Faults     int `json:"faults"`
 	Porcupine  int `json:"keys_by_porcupine"`
+	// Overlaps counts the pairs of calls on one key that were really open at once.
+	Overlaps int `json:"overlapped_pairs"`
 	// ByKey counts completions by key by another than the owner, ByKeyAccepted those that were accepted.
 	ByKey         int `json:"completions_by_key_of_others"`
 	ByKeyAccepted int `json:"completions_by_key_of_others_accepted"`
@@ -135,6 +141,7 @@ func (c *Counts) Add(d Counts) {
 	c.Unseen += d.Unseen
 	c.Faults += d.Faults
 	c.Porcupine += d.Porcupine
+	c.Overlaps += d.Overlaps
 	c.ByKey += d.ByKey
 	c.ByKeyAccepted += d.ByKeyAccepted
 }

@@ -11,6 +11,7 @@ import (
 type walker struct {
 	now, next model.Possible
 	met       []met
+	faults    []model.Fault
 }
 
 func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judgement) *finding {
@@ -51,6 +52,7 @@ func (w *walker) along(rules *model.Rules, order []*placed, out *Judgement) {
 // came counts what an operation showed, and goes on from the states that it left.
 func (w *walker) came(rules *model.Rules, e *model.Event, effects *generation, out *Judgement) {
 	out.mark(rules.Reached(w.now[0], e))
+	out.met(e, w.now[0].State, w.faults)
 	effects.met(e, w.next[0].Born, &out.Effects)
 	w.now, w.next = w.next, w.now
 }

@@ -100,6 +100,9 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.AttemptsCountClaims:
 		return "attempts do not count the claims"
 	case model.TakeoverAfterExpiry:
+		if e.Kind == model.Deliver {
+			return "still in flight, and nobody is at it"
+		}
 		return either(e.Kind.Claims() && !claimed, "refused although the lease was over", "a lease longer than was asked for")
 	case model.NoEarlySteal:
 		return either(claimed && held, "claimed before the lease was over", "a lease shorter than was asked for")
@@ -119,6 +122,12 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.ExclusiveClaim:
 		return either(claimed, "claimed while another claim was live", "a second claim had been granted")
 	case model.DoneStaysDone:
+		switch {
+		case claimed && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.State == model.Dead }):
+			return "a DEAD message was claimed again"
+		case e.Answer.State == model.Done && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.HasResult }):
+			return "the kept result is another one"
+		}
 		return either(claimed, "a DONE message was claimed again", "it was DONE, and is told otherwise")
 	case model.KeysIndependent:
 		return "the other key explains this"

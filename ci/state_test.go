@@ -35,6 +35,7 @@ func allowedState() map[string]string {
 		"adapters/broken.beginScript":    script,
 		"adapters/broken.completeScript": script,
 		"adapters/broken.pruneScript":    script,
+		"adapters/broken.releaseScript":  script,
 	}
 }
 

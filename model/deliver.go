@@ -37,7 +37,7 @@ func (m *moves) deliver(s KeyState) {
 // may tell "applied" again, and write nothing again even after the window: no more is asked of anybody out there.
 func (m *moves) deliverFinished(s KeyState, fits bool) {
 	had := m.e.Rows < 0 || s.effects > 0 || s.happened || m.excuses(NoLostEffect)
-	if !had || !fits && s.effects == 0 && !m.excuses(TypedAnswers) {
+	if !had || !fits && !m.excuses(TypedAnswers) {
 		return
 	}
 	m.to = append(m.to, m.ended(s, Done))
@@ -47,9 +47,12 @@ func (m *moves) deliverFinished(s KeyState, fits bool) {
 }
 
 // deliverFailed: an error says nothing of what was done, unless a proof comes with it. Without a fault it is only right
-// where the message may be in flight or given up.
+// where the message may be in flight, or is given up by this very delivery.
 func (m *moves) deliverFailed(s KeyState) {
-	if !m.disturbed() && m.e.Fault == 0 && s.State != Dead && !m.inFlight(s) {
+	if !m.disturbed() && !m.inFlight(s) {
+		if s.State == Processing {
+			m.to = append(m.to, m.ended(s, Dead))
+		}
 		return
 	}
 	if m.e.Rows <= 0 {

@@ -24,7 +24,8 @@ func instant(d time.Duration) model.Instant { return epoch.Add(d) }
 type call struct {
 	o         model.Operation
 	untokened bool
-	rows      int // effects found for it; -1: nobody looked
+	closes    bool // of unknown outcome, and it cannot take effect any more
+	rows      int  // effects found for it; -1: nobody looked
 }
 
 func newCall(k model.Kind) *call {
@@ -95,6 +96,24 @@ func bury(claim int, now time.Duration) *call {
 func replay(now time.Duration) *call { return timed(model.Replay, now) }
 
 func applyOnce(now time.Duration, rows int) *call { return timed(model.ApplyOnce, now).effect(rows) }
+
+func deliver(now time.Duration, rows int) *call {
+	c := timed(model.Deliver, now).effect(rows)
+	c.o.Delivery = 1
+	return c
+}
+
+func (c *call) told(r model.Result) *call { c.ok().o.Answer.Told = r; return c }
+func (c *call) appliedNow() *call         { return c.told(model.ResultApplied) }
+func (c *call) duplicate() *call          { return c.told(model.ResultDuplicate) }
+func (c *call) inFlight() *call           { return c.told(model.ResultInFlight) }
+func (c *call) buried() *call             { return c.told(model.ResultBuried) }
+
+// over: nothing of it can take effect any more.
+func (c *call) over() *call { c.closes = true; return c }
+
+// faulty: a fault touched the call, and it was answered all the same.
+func (c *call) faulty() *call { c.o.Fault = 1; return c }
 
 func prune(before time.Duration) *call {
 	c := newCall(model.Prune)
@@ -199,6 +218,9 @@ func history(c model.Contract, calls []*call) *model.History {
 	for i, call := range calls {
 		o := call.o
 		o.ID, o.Call, o.Return = i+1, int64(2*i+1), int64(2*i+2)
+		if call.closes {
+			o.Closed = o.Return
+		}
 		if o.Granted() && o.Answer.Token == "" && !call.untokened {
 			o.Answer.Token = strconv.Itoa(100 * o.ID)
 		}

@@ -31,7 +31,7 @@ func rich() *model.History {
 		complete(3*sec).handle(2).fenced(), completeClaim(1, 4*sec).failed(), commit(1, 5*sec, 2).ok(), completeResult(1, 6*sec, "\x00").ok(),
 		release(1, 7*sec, 8*sec).notFound(), extend(1, 9*sec).not(processing(1, 39*sec, 0)), bury(0, 10*sec).refused(), replay(11*sec).applied(),
 		applyOnce(12*sec, 1).yes(), applyOnce(13*sec, 0).ok(), prune(14*sec).ok(), lookup().found(done(1, 5*sec)).result("").because("r").token("100"),
-		lookup().ok(), begin(0).zeroNow().lease(-1).refused(), begin(0).around(sec, 2*sec).lost(),
+		lookup().ok(), begin(0).zeroNow().lease(-1).refused(), deliver(12*sec, 1).buried(), begin(0).around(sec, 2*sec).lost(),
 	))
 	h.Scenario, h.Seed = "it's \"rich\"", math.MaxUint64
 	h.Capabilities, h.Zones = []model.Kind{model.CompleteClaim, model.Lookup}, []int{0, -3600, 20700}
@@ -229,8 +229,8 @@ var edits = []struct{ name, old, replacement, want string }{
 	{"a mark of no operation", "fault=1", "fault=7", "names fault 7"},
 	{"no arrow", " -> ok claimed", " ok claimed", "line"},
 	{"an invariant that is none", "waiver TypedAnswers", "waiver TypedAnswer", "no invariant"},
-	{"an end that counts wrongly", "end 18", "end 17", "the end counts"},
-	{"text after the end", "end 18\n", "end 18\n\n", "after the end"},
+	{"an end that counts wrongly", "end 19", "end 17", "the end counts"},
+	{"text after the end", "end 19\n", "end 19\n\n", "after the end"},
 	{"an epoch in another zone", "epoch 2024-03-01T12:00:00Z", "epoch 2024-03-01T13:00:00+01:00", "not as it prints"},
 	{"an epoch that is none", "epoch 2024-03-01T12:00:00Z", "epoch yesterday", "no instant"},
 	{"an epoch after the last", "epoch 2024-", "epoch 9024-", "line"},

@@ -32,6 +32,9 @@ const longerAtMost = 2
 func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
 	g.drawn = map[Tier]int{}
+	if err := g.runByName(ctx, total); err != nil || total.bad != nil {
+		return total, err
+	}
 	for range 1 + longerAtMost {
 		g.until = time.Now().Add(budget)
 		if err := g.runTiers(ctx, total); err != nil {
@@ -53,7 +56,7 @@ func (g *campaign) missed(t *tally) []string {
 // runTiers runs each tier once. What went wrong one operation at a time is not asked for at once.
 func (g *campaign) runTiers(ctx context.Context, total *tally) error {
 	end, share := g.until, time.Until(g.until)/(firstShare+1)
-	tiers := g.c.tiers()
+	tiers := slices.DeleteFunc(g.c.tiers(), func(t Tier) bool { return t == ByName })
 	for i, tier := range tiers {
 		switch now := time.Now(); {
 		case i+1 < len(tiers):

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -99,12 +98,12 @@ func (c *config) tiers() []Tier {
 	return left
 }
 
-func allTiers() []Tier { return []Tier{Stepped, Real} }
+func allTiers() []Tier { return []Tier{ByName, Stepped, Real} }
 
 func (c *config) checkTiers() {
 	for _, t := range slices.Concat(c.only, c.without) {
 		if !slices.Contains(allTiers(), t) {
-			c.fail(fmt.Errorf("%q is no tier; there are %q and %q", t, Stepped, Real))
+			c.fail(fmt.Errorf("%q is no tier; there are %q", t, allTiers()))
 		}
 	}
 	if len(c.tiers()) == 0 {
@@ -168,30 +167,19 @@ func foreignSettings() []string {
 const prefix = "EFFECTONCE_"
 
 // configure applies options, then the environment, and refuses what it cannot read.
-func configure(opts []Option, environ []string, short bool) (*config, error) {
+func configure(opts []Option, short bool) (*config, error) {
 	c := &config{budget: defaultBudget, short: short}
 	for _, o := range opts {
 		o(c)
 	}
-	table := map[string]func(*config, string){}
+	// By name, also those that are not set: go test keeps a result under the variables that were asked for by name,
+	// and would show one that was had with another setting.
 	for _, s := range Settings() {
-		table[s.Name] = s.set
-	}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		name, ours := strings.CutPrefix(name, prefix)
-		if !ours || slices.Contains(foreignSettings(), name) || value == "" {
-			continue
+		if value := os.Getenv(prefix + s.Name); value != "" {
+			s.set(c, value)
 		}
-		set, known := table[name]
-		if !known {
-			names := append(slices.Collect(maps.Keys(table)), foreignSettings()...)
-			slices.Sort(names)
-			c.fail(fmt.Errorf("%s%s is no setting; there are %s", prefix, name, strings.Join(names, ", ")))
-			continue
-		}
-		set(c, value)
 	}
+	c.refuseUnknown(os.Environ())
 	c.checkTiers()
 	if !c.seeded {
 		c.seed = freshSeed()
@@ -200,6 +188,22 @@ func configure(opts []Option, environ []string, short bool) (*config, error) {
 		return nil, fmt.Errorf("scenarios: configuration: %w", c.err)
 	}
 	return c, nil
+}
+
+// refuseUnknown takes a variable that looks like a setting, and is none, for a typing error.
+func (c *config) refuseUnknown(environ []string) {
+	known := foreignSettings()
+	for _, s := range Settings() {
+		known = append(known, s.Name)
+	}
+	slices.Sort(known)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		name, ours := strings.CutPrefix(name, prefix)
+		if ours && value != "" && !slices.Contains(known, name) {
+			c.fail(fmt.Errorf("%s%s is no setting; there are %s", prefix, name, strings.Join(known, ", ")))
+		}
+	}
 }
 
 // planText is the plan that the configuration names.

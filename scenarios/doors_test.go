@@ -21,7 +21,7 @@ var brief = scenarios.Budget(4 * time.Second)
 // The other doors: an inbox, whole consumers, and stores that live by their server's clock.
 
 func TestPostgresInbox(t *testing.T) {
-	s := server(t, backend.NamePostgres, backend.Postgres)
+	s := postgresServer.Need(t)
 	h := postgresHarness(t)
 	h.Name, h.Open = "postgres inbox", nil
 	h.Contract = model.Contract{Precision: h.Contract.Precision, NoLease: true, AcceptsKey: h.Contract.AcceptsKey}
@@ -45,13 +45,15 @@ func TestConsumeOnPostgres(t *testing.T) {
 
 // TestRedisTTL waits in real time, in many namespaces side by side.
 func TestRedisTTL(t *testing.T) {
-	s := server(t, backend.NameRedis, backend.Redis)
+	t.Parallel() // it waits, and no more
+	s := redisServer.Need(t)
 	scenarios.Test(t, ttlHarness(s, 7*24*time.Hour, 24*time.Hour), brief)
 }
 
 // The window of this one is over while a plan runs.
 func TestRedisTTLForgets(t *testing.T) {
-	s := server(t, backend.NameRedis, backend.Redis)
+	t.Parallel() // it waits, and no more
+	s := redisServer.Need(t)
 	scenarios.Test(t, ttlHarness(s, 400*time.Millisecond, 200*time.Millisecond), brief)
 }
 

@@ -86,7 +86,15 @@ func (l *lane) unused(p *Plan) *Plan {
 	return q
 }
 
+// nameThePlan lets a store's own panic go on, with the plan that it came from: nothing else would tell it.
+func (x *execution) nameThePlan() {
+	if p := recover(); p != nil {
+		panic(fmt.Sprintf("%v\n\nscenarios: %s: while this plan ran: EFFECTONCE_PLAN='%s'", p, x.lane.h.Name, x.plan.OneLine()))
+	}
+}
+
 func (x *execution) run(ctx context.Context) (*ran, error) {
+	defer x.nameThePlan()
 	for i := 0; i < len(x.plan.Steps); {
 		n := x.plan.together(i)
 		x.at = i
@@ -190,7 +198,7 @@ func (x *execution) call(ctx context.Context, steps []Step) error {
 	}
 	x.answer(ctx, s, ops, fault, time.Since(begun))
 	x.history.Operations = append(x.history.Operations, ops...)
-	if ops[0].Fault != 0 && s.Reply == Lost {
+	if ops[0].Fault != 0 && s.Fault.onTheWire() {
 		x.lane.warm(ctx, w.number, h) // the connection is a new one
 	}
 	if !x.unseen(s) {

@@ -34,7 +34,14 @@ type Env struct {
 	_   struct{}
 }
 
-// Consumer is a whole consumer as a black box: what it is delivered and what it makes of it.
+// Consumer is a whole consumer as a black box: what it is delivered and what it makes of it. Its business effect is to
+// write m.Effect as it stands, which Harness.Effects then finds; every delivery carries an effect with an id of its own,
+// so that a second one is told from the first. Its clock is Env.Now.
+//
+// It is judged by what it tells and by the effects that are found: at most one within the window, one if it tells
+// "applied" or "duplicate", and no "in flight" without another delivery at work or one that was cut short, not even
+// then at the broker's latest redelivery (Contract.Redelivery after it). An error is right where "in flight" is, and
+// where a fault explains it. See [BatchConsumer]; one with a Prune method is cleaned by the kit.
 type Consumer interface {
 	Deliver(ctx context.Context, m model.Message) (model.Result, error)
 }
@@ -77,17 +84,11 @@ type Harness struct {
 	Settled func(ctx context.Context, namespace string) error
 	// Outcome classifies an error; nil: model.OutcomeOf.
 	Outcome func(error) model.Outcome
-	// Advance moves the server's clock, which agrees with this machine's when a test begins and runs on beside it; nil:
-	// real time passes.
+	// Advance moves the server's clock, for a contract with ServerClock; nil: real time passes, in many namespaces side
+	// by side. A clock that can be moved is one for all namespaces, so that plans then run one at a time. It agrees with
+	// this machine's when a test begins, and runs on beside it.
 	Advance func(ctx context.Context, d time.Duration) error
 	_       struct{}
-}
-
-// Shared is Open for a store that lives in this process: one store per namespace, made by open and used by every
-// worker.
-func Shared[S model.Store](open func() S) func(context.Context, Env) (model.Store, error) {
-	stores := newByNamespace(func() model.Store { return open() })
-	return func(_ context.Context, env Env) (model.Store, error) { return stores.get(env.Namespace), nil }
 }
 
 // validate says what is wrong with a harness, naming the field, before anything is opened.

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectonce/effectonce/adapters/backend"
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/postgres"
 	"github.com/effectonce/effectonce/checker"
@@ -162,7 +161,7 @@ func TestAServerThatIsNotThereIsToldWithinSeconds(t *testing.T) {
 }
 
 func TestAWrongPasswordIsToldAndNeverPrinted(t *testing.T) {
-	s := server(t, backend.NamePostgres, backend.Postgres)
+	s := postgresServer.Need(t)
 	const secret = "swordfish-93"
 	dsn := "postgres://nobody:" + secret + "@" + s.Addr + "/no_such_database"
 	h := scenarios.Harness{

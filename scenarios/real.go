@@ -135,7 +135,10 @@ func (c *crew) enlist(ctx context.Context, d *driver, from, to int) error {
 		return err
 	}
 	d.handle, d.in, d.out = h, make(chan string), make(chan string, 1)
-	go d.worker.serve(ctx, h, c.lane.h, d.in, d.out, c.history.Epoch)
+	go func(in <-chan string, out chan<- string) {
+		defer c.nameThePlan()
+		d.worker.serve(ctx, h, c.lane.h, in, out, c.history.Epoch)
+	}(d.in, d.out)
 	return nil
 }
 
@@ -185,7 +188,7 @@ func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operat
 	closed = anyUnknown(ops) && c.final(ctx, closed || !bitten && took <= slowAfter)
 	for i := range ops {
 		o := ops[i]
-		o.Unseen = o.Answer.Outcome == model.OK && c.unseen(s)
+		o.Unseen = c.unseen(s)
 		if closed && o.Answer.Outcome == model.Unknown {
 			o.Closed = c.moment.Add(1)
 		}

@@ -19,7 +19,7 @@ import (
 // What a store answers is never trusted and never repeated; run it with -race.
 func Test(t *testing.T, h Harness, opts ...Option) {
 	t.Helper()
-	c, err := configure(opts, os.Environ(), testing.Short())
+	c, err := configure(opts, testing.Short())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 		t.Error(err)
 	}
 	if report.Verdict != checker.Pass {
-		t.Fatal(failure(&report, t.Name()))
+		t.Fatal(failure(&report, t.Name(), c.plan == "" && c.history == ""))
 	}
 	t.Log(summary(&report))
 }
@@ -66,7 +66,7 @@ func kept(t *testing.T) string {
 // Explore is Test without a testing.T: it works in a plain main. An error is a harness or a configuration that
 // cannot be used; what the store did wrong stands in the report.
 func Explore(ctx context.Context, h Harness, opts ...Option) (checker.Report, error) {
-	c, err := configure(opts, os.Environ(), false)
+	c, err := configure(opts, false)
 	if err != nil {
 		return checker.Report{}, err
 	}

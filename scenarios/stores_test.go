@@ -34,7 +34,7 @@ func memoryHarness() scenarios.Harness {
 }
 
 func redisHarness(t testing.TB) scenarios.Harness {
-	s := server(t, backend.NameRedis, backend.Redis)
+	s := redisServer.Need(t)
 	name := backend.NameRedis
 	settled := func(ctx context.Context, namespace string) error { return redis.Settled(ctx, s.DSN(), namespace) }
 	if s.Kind == backend.KindMiniredis {
@@ -55,7 +55,7 @@ func redisHarness(t testing.TB) scenarios.Harness {
 }
 
 func postgresHarness(t testing.TB) scenarios.Harness {
-	s := server(t, backend.NamePostgres, backend.Postgres)
+	s := postgresServer.Need(t)
 	admin, err := postgres.OpenAdmin(t.Context(), s.DSN())
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/effectonce/effectonce/adapters/backend"
 )
 
 // The tests of this file are a user's first hour: the README's files in a module of their own, beside a store that
@@ -33,8 +31,21 @@ func TestAStrangerPlugsInAStore(t *testing.T) {
 	}
 }
 
+func TestAStrangerPlugsInAnInboxAndAConsumer(t *testing.T) {
+	s := newStranger(t, "dedup.go", "shop.go", "shop_test.go")
+	out, err := s.run("go test -count=1 -v .")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"inbox", "shop"} {
+		if !strings.Contains(out, name+": pass, ") {
+			t.Errorf("no summary tells that the %s passed:\n%s", name, out)
+		}
+	}
+}
+
 func TestAStrangerPlugsInAPostgresStore(t *testing.T) {
-	postgres := server(t, backend.NamePostgres, backend.Postgres)
+	postgres := postgresServer.Need(t)
 	s := newStranger(t, "dedup.go", "postgres.go", "postgres_test.go")
 	// A quarter of the plans: that the example works is the question here, not the store.
 	s.env = append(s.env, "DEDUP_DSN="+postgres.DSN(), "EFFECTONCE_PLANS=100")
@@ -53,6 +64,49 @@ func TestAStrangersWrongStoreFailsAgainByThePrintedCommand(t *testing.T) {
 func TestAStrangersWrongStoreIsJudgedAgainByThePrintedCommand(t *testing.T) {
 	s := wrongStranger(t)
 	s.failsAlike("judge again:")
+}
+
+// go test shows a result that it kept, unless the test asked by name for a variable that is another one now.
+func TestAKeptResultIsNotShownForAnotherSetting(t *testing.T) {
+	s := newStranger(t, "dedup.go", "dedup_test.go")
+	s.write("kept_test.go", `package dedup
+
+import (
+	"testing"
+
+	"github.com/effectonce/effectonce/adapters"
+	"github.com/effectonce/effectonce/model"
+	"github.com/effectonce/effectonce/scenarios"
+)
+
+func TestKept(t *testing.T) { // whatever the verdict: of one plan that is little, and only what passes is kept
+	h := scenarios.Harness{Name: "dedup", Open: scenarios.Shared(func() model.Store {
+		return adapters.From(New(), record)
+	})}
+	if _, err := scenarios.Explore(t.Context(), h, scenarios.Plans(1)); err != nil {
+		t.Fatal(err)
+	}
+}
+`)
+	s.env = append(s.env, "EFFECTONCE_BUDGET=1s")
+	for _, c := range []struct {
+		setting string
+		kept    bool
+	}{
+		{"EFFECTONCE_SEED=1", false},
+		{"EFFECTONCE_SEED=1", true}, // or the others prove nothing
+		{"EFFECTONCE_SEED=2", false},
+		{"EFFECTONCE_SEED=1 EFFECTONCE_PLANS=2", false},
+		{"EFFECTONCE_SEED=1", true},
+	} {
+		out, err := s.run(c.setting + " go test -run '^TestKept$' .")
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", c.setting, err, out)
+		}
+		if kept := strings.Contains(out, "(cached)"); kept != c.kept {
+			t.Errorf("%s: kept %v, want %v:\n%s", c.setting, kept, c.kept, out)
+		}
+	}
 }
 
 // stranger is a module of its own in a temporary folder.

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -58,7 +59,7 @@ func write(r *checker.Report, dir, name string) error {
 }
 
 // failure is what a person reads: what broke, by which operations, and how to see it again.
-func failure(r *checker.Report, test string) string {
+func failure(r *checker.Report, test string, drawn bool) string {
 	var b strings.Builder
 	b.WriteString(r.Explain())
 	fmt.Fprintf(&b, "\nstore %s, tier %s, seed %d, %d plans before it", r.Store, r.Scenario, r.Seed, max(0, r.Counts.Plans-1))
@@ -71,7 +72,9 @@ func failure(r *checker.Report, test string) string {
 			fmt.Fprintf(&b, "run again:   EFFECTONCE_PLAN='%s' %s\n", plan.OneLine(), goTest(test))
 		}
 	}
-	fmt.Fprintf(&b, "same draw:   EFFECTONCE_SEED=%d %s\n", r.Seed, goTest(test))
+	if drawn {
+		fmt.Fprintf(&b, "same draw:   EFFECTONCE_SEED=%d %s\n", r.Seed, goTest(test))
+	}
 	for _, f := range r.Files {
 		if filepath.Base(f) == "history.txt" {
 			fmt.Fprintf(&b, "judge again: EFFECTONCE_HISTORY='%s' %s\n", f, goTest(test))
@@ -95,10 +98,18 @@ func goTest(test string) string {
 // summary is what a passing test says: how much happened, what was judged, and what was not.
 func summary(r *checker.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %d plans (%d distinct), %d operations, %d claims, %d takeovers, %d stale calls, %d unseen replies, %d faults; effects %d once, %d more, %d none; seed %d\n",
+	fmt.Fprintf(&b, "%s: %s, %d plans (%d distinct), %d operations, %d claims, %d takeovers, %d stale calls, %d unseen replies, %d faults, %d overlapped pairs; effects %d once, %d more, %d none; seed %d\n",
 		r.Store, r.Verdict, r.Counts.Plans, r.Counts.Distinct, r.Counts.Operations, r.Counts.Claims, r.Counts.Takeovers,
-		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
+		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Counts.Overlaps, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
+	fmt.Fprintf(&b, "  by name: %s\n", orNone(r.Named))
+	if c := r.Coverage; c != nil {
+		fmt.Fprintf(&b, "  fault coverage: %d of %d places (operation, state, fault)", c.Covered, c.Places)
+		for _, p := range c.Missing {
+			fmt.Fprintf(&b, "; not %s on %s, %s", p.Operation, cmp.Or(string(p.State), "absent"), p.Fault)
+		}
+		b.WriteByte('\n')
+	}
 	for _, c := range r.NotPromised {
 		measured := ""
 		if c.Of > 0 {

@@ -9,9 +9,9 @@ import (
 // The moves on what handles a message in one call: an inbox, or a whole consumer.
 
 // handle has a message applied or delivered.
-func (d *drawing) handle(w, k int, r Reply) {
+func (d *drawing) handle(w, k int, r Fault) {
 	s := &d.keys[k]
-	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Reply: r, Request: d.request(r)}
+	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Fault: r, Request: d.request(r)}
 	if d.whole == model.ApplyOnce {
 		step.Effect = int64(1 + len(d.p.Steps))
 	}
@@ -51,7 +51,7 @@ func (d *drawing) batch(w, k int) {
 		d.handle(w, k, Seen)
 		s := &d.p.Steps[len(d.p.Steps)-1]
 		if s.Batch = d.batched; r != Seen {
-			s.Reply, s.Request = r, d.request(r)
+			s.Fault, s.Request = r, d.request(r)
 			r = Seen
 		}
 		k = d.pick(len(d.keys))
@@ -79,27 +79,3 @@ func (d *drawing) actWhole(w, k int) {
 		d.handle(w, k, Seen)
 	}
 }
-
-// The pace of plans under the server's clock.
-
-// pace is a short while: a second, or where somebody has to wait for it, a few times what the clocks may differ by.
-func (d *drawing) pace() time.Duration {
-	if !d.waits {
-		return time.Second
-	}
-	return max(3*d.contract.ClockError, d.contract.MinLease)
-}
-
-// clear is how far from an edge it is certain on which side of it one is.
-func (d *drawing) clear() time.Duration {
-	if !d.server {
-		return 0
-	}
-	return d.contract.ClockError + d.contract.Precision + slackOfCalls
-}
-
-// slackOfCalls is what calls take until they are answered, on a machine that has other things to do.
-const slackOfCalls = 30 * time.Millisecond
-
-// waitsAtMost bounds the real time that one plan waits.
-func (d *drawing) waitsAtMost() time.Duration { return 8 * d.pace() }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectonce/effectonce/adapters/backend"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/effectonce/effectonce/adapters/broken"
 	"github.com/effectonce/effectonce/adapters/broken/siblings/serverclock"
 	"github.com/effectonce/effectonce/adapters/redis"
@@ -56,8 +57,8 @@ func liarDoors() []liarDoor {
 				broken.KeyOfDelivery:   once,
 				broken.HandleOnly:      gone,
 				broken.BatchLooksFirst: once,
-				broken.BatchOfOneKind:  lost,
-				broken.BatchByID:       lost,
+				broken.BatchOfOneKind:  {model.NoLostEffect, model.KeysIndependent}, // another message decides
+				broken.BatchByID:       {model.NoLostEffect, model.KeysIndependent},
 				broken.StuckInFlight:   stuck,
 				broken.ShortWindow:     {model.RememberedInWindow, model.AtMostOneEffect},
 				broken.ErrorIsDone:     lost,
@@ -132,7 +133,7 @@ func timedStore(_ testing.TB, flaw broken.Flaw) scenarios.Harness {
 }
 
 func redisTTL(t testing.TB, flaw broken.Flaw) scenarios.Harness {
-	s := server(t, backend.NameRedis, backend.Redis)
+	s := redisServer.Need(t)
 	return scenarios.Harness{
 		Name: "home-made redis ttl " + string(flaw), Contract: broken.TimedContract(), Upstream: s.Addr, Advance: s.Advance,
 		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) {
@@ -147,7 +148,7 @@ const leaseOnRedis = 200 * time.Millisecond
 
 func redisConsumer(t testing.TB, flaw broken.Flaw) scenarios.Harness {
 	h := redisTTL(t, flaw)
-	s := server(t, backend.NameRedis, backend.Redis)
+	s := redisServer.Need(t)
 	h.Name, h.Open = "home-made redis consumer "+string(flaw), nil
 	h.Contract.Redelivery = 3 * leaseOnRedis
 	h.OpenConsumer = func(_ context.Context, env scenarios.Env) (scenarios.Consumer, error) {
@@ -169,8 +170,18 @@ func (d *redisDeliverer) Deliver(ctx context.Context, m model.Message) (model.Re
 
 func (d *redisDeliverer) Close() error { return d.consumer.Close() }
 
+// postgresAdmin is a pool beside the workers' own.
+func postgresAdmin(t testing.TB) *pgxpool.Pool {
+	admin, err := pgxpool.New(t.Context(), postgresServer.Need(t).DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	return admin
+}
+
 func postgresLiarInbox(t testing.TB, flaw broken.Flaw) scenarios.Harness {
-	s := server(t, backend.NamePostgres, backend.Postgres)
+	s, admin := postgresServer.Need(t), postgresAdmin(t)
 	return scenarios.Harness{
 		Name: "home-made postgres inbox " + string(flaw), Contract: broken.PostgresInboxContract(), Upstream: s.Addr,
 		OpenInbox: func(ctx context.Context, env scenarios.Env) (model.Inbox, error) {
@@ -178,11 +189,11 @@ func postgresLiarInbox(t testing.TB, flaw broken.Flaw) scenarios.Harness {
 			return closingInbox{broken.PostgresInbox{Postgres: p}}, err
 		},
 		Prepare: func(ctx context.Context, namespace string) error {
-			return broken.PreparePostgresInbox(ctx, s.DSN(), namespace)
+			return broken.PreparePostgresInbox(ctx, admin, namespace)
 		},
-		Drop: func(ctx context.Context, namespace string) error { return broken.DropPostgres(ctx, s.DSN(), namespace) },
+		Drop: func(ctx context.Context, namespace string) error { return broken.DropPostgres(ctx, admin, namespace) },
 		Effects: func(ctx context.Context, namespace string) ([]model.Applied, error) {
-			return broken.PostgresEffects(ctx, s.DSN(), namespace)
+			return broken.PostgresEffects(ctx, admin, namespace)
 		},
 	}
 }
@@ -201,7 +212,7 @@ func (c closingInbox) Prune(ctx context.Context, before time.Time) (int, error) 
 func (c closingInbox) Close() { c.inbox.Close() }
 
 func postgresLiarConsumer(t testing.TB, flaw broken.Flaw) scenarios.Harness {
-	h, s := postgresLiarInbox(t, flaw), server(t, backend.NamePostgres, backend.Postgres)
+	h, s := postgresLiarInbox(t, flaw), postgresServer.Need(t)
 	h.Name, h.OpenInbox, h.Contract = "home-made postgres consumer "+string(flaw), nil, broken.PostgresContract()
 	h.OpenConsumer = func(ctx context.Context, env scenarios.Env) (scenarios.Consumer, error) {
 		p, err := broken.OpenPostgres(ctx, s.DSN(), flaw, env.Namespace, env.Addr)
@@ -212,7 +223,7 @@ func postgresLiarConsumer(t testing.TB, flaw broken.Flaw) scenarios.Harness {
 
 // serverTimed is a right store on Postgres that lives by its server's clock.
 func serverTimed(t testing.TB) scenarios.Harness {
-	s := server(t, backend.NamePostgres, backend.Postgres)
+	s, admin := postgresServer.Need(t), postgresAdmin(t)
 	return scenarios.Harness{
 		Name: "postgres by its own clock", Contract: broken.ServerTimedContract(), Upstream: s.Addr,
 		Open: func(ctx context.Context, env scenarios.Env) (model.Store, error) {
@@ -220,18 +231,18 @@ func serverTimed(t testing.TB) scenarios.Harness {
 			return broken.ServerTimed{Postgres: p}, err
 		},
 		Prepare: func(ctx context.Context, namespace string) error {
-			return broken.PrepareServerTimed(ctx, s.DSN(), namespace)
+			return broken.PrepareServerTimed(ctx, admin, namespace)
 		},
-		Drop: func(ctx context.Context, namespace string) error { return broken.DropPostgres(ctx, s.DSN(), namespace) },
+		Drop: func(ctx context.Context, namespace string) error { return broken.DropPostgres(ctx, admin, namespace) },
 		Effects: func(ctx context.Context, namespace string) ([]model.Applied, error) {
-			return broken.PostgresEffects(ctx, s.DSN(), namespace)
+			return broken.PostgresEffects(ctx, admin, namespace)
 		},
 	}
 }
 
 // byItsOwnClock has a right inbox or consumer date its marks by the server's clock, which here is the machine's.
 func byItsOwnClock(t testing.TB, whole bool) scenarios.Harness {
-	h, s := postgresLiarInbox(t, broken.None), server(t, backend.NamePostgres, backend.Postgres)
+	h, s := postgresLiarInbox(t, broken.None), postgresServer.Need(t)
 	h.Name = "postgres inbox by its own clock"
 	if whole {
 		h.Name, h.OpenInbox = "postgres consumer by its own clock", nil

@@ -193,3 +193,11 @@ func Redis(ctx context.Context, o Options) (*Server, error) {
 	}
 	return s, err
 }
+
+// RealRedis is [Redis] without miniredis: where there is no real one it answers an [Absent].
+func RealRedis(ctx context.Context, o Options) (*Server, error) {
+	if o.Force == "" && o.RedisURL == "" {
+		o.Force = KindProcess
+	}
+	return Redis(ctx, o)
+}

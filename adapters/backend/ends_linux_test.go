@@ -2,6 +2,7 @@ package backend
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,11 +30,49 @@ const (
 
 // sighting is what a child tells of one server.
 type sighting struct {
-	Folder  string
-	Watcher int
-	Port    int
-	Pids    []int // the server and its descendants
+	Folder   string
+	Watchers []member
+	Port     int
+	Members  []member // the server and its descendants
 }
+
+// member is one process, by what anybody may read of it: its number may be given to another one later, but not with
+// the same start.
+type member struct {
+	Pid   int
+	Start string
+}
+
+func (m member) String() string { return strconv.Itoa(m.Pid) }
+
+// memberOf looks a process up; one that is gone has no start, and neither has one that has given up its memory and
+// with that does nothing any more: a zombie, or what will be one in a moment.
+func memberOf(pid int) member {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return member{Pid: pid}
+	}
+	// The command's name is in parentheses and may hold some itself; behind it, the first field is the third.
+	const startTime, memory = 22 - 3, 23 - 3
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) <= memory || fields[memory] == "0" {
+		return member{Pid: pid}
+	}
+	return member{Pid: pid, Start: fields[startTime]}
+}
+
+func membersOf(pids ...int) []member {
+	var found []member
+	for _, pid := range pids {
+		if m := memberOf(pid); m.Start != "" {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// alive tells whether this very process exists.
+func (m member) alive() bool { return m.Start != "" && memberOf(m.Pid) == m }
 
 func TestMain(m *testing.M) {
 	switch how := os.Getenv(childEnv); how {
@@ -58,11 +98,20 @@ func child(how string) {
 		os.Exit(3)
 	case "panic":
 		go func() { panic("in another goroutine") }()
+	case "faults":
+		for _, s := range []*Server{pg, red} {
+			for _, fault := range []func(context.Context) error{s.Pause, s.Resume, s.Kill, s.Restart} {
+				if err := fault(context.Background()); err != nil {
+					panic(err)
+				}
+			}
+		}
+		fmt.Println("done")
 	case "pause":
 		if err := errors.Join(pg.Pause(context.Background()), red.Pause(context.Background())); err != nil {
 			panic(err)
 		}
-		fmt.Println("paused")
+		fmt.Println("done")
 	}
 	select {} // until a signal
 }
@@ -86,7 +135,16 @@ func childServers() (pg, red *Server) {
 
 func see(s *Server) sighting {
 	p := s.private
-	return sighting{Folder: p.dir, Watcher: p.watch.pid, Port: p.port, Pids: p.members()}
+	return sighting{Folder: p.dir, Watchers: membersOf(p.watch.pids[:]...), Port: p.port, Members: running(p)}
+}
+
+// running are the server's processes, as Kill and Pause find them.
+func running(p *process) []member {
+	pids, err := p.members(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return membersOf(pids...)
 }
 
 // TestHang is the child that go test's own time-out ends.
@@ -122,7 +180,7 @@ func tempParent(t *testing.T) string {
 	return dir
 }
 
-func startChild(t *testing.T, how string, args ...string) (cmd *exec.Cmd, out *bufio.Reader, tmp string) {
+func startChild(t *testing.T, start func(*exec.Cmd) error, how string, args ...string) (cmd *exec.Cmd, out *bufio.Reader, tmp string) {
 	t.Helper()
 	tmp = tempParent(t)
 	cmd = exec.Command(os.Args[0], args...)
@@ -132,7 +190,7 @@ func startChild(t *testing.T, how string, args ...string) (cmd *exec.Cmd, out *b
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -142,13 +200,17 @@ func startChild(t *testing.T, how string, args ...string) (cmd *exec.Cmd, out *b
 	return cmd, bufio.NewReader(pipe), tmp
 }
 
+// way is one way in which a program ends.
+type way struct {
+	how   string
+	args  []string
+	do    func(pid int) error
+	start func(*exec.Cmd) error
+}
+
 func TestNothingIsLeft(t *testing.T) {
 	needBoth(t)
-	for _, end := range []struct {
-		how  string
-		args []string
-		do   func(pid int) error
-	}{
+	for _, end := range []way{
 		{how: "close"},
 		{how: "exit"},
 		{how: "panic"},
@@ -162,49 +224,91 @@ func TestNothingIsLeft(t *testing.T) {
 	} {
 		t.Run(end.how, func(t *testing.T) {
 			t.Parallel()
-			cmd, out, tmp := startChild(t, end.how, end.args...)
-			line, err := out.ReadBytes('\n')
-			var seen []sighting
-			if err != nil || json.Unmarshal(line, &seen) != nil || len(seen) != 2 {
-				t.Fatalf("the child told %q, %v", line, err)
-			}
-			if len(seen[0].Pids) < 3 || len(seen[1].Pids) != 1 {
-				t.Fatalf("too few processes to prove anything: %+v", seen)
-			}
-			if end.how == "pause" {
-				if line, err := out.ReadString('\n'); err != nil {
-					t.Fatalf("the child told %q, %v", line, err)
-				}
-			}
-			if end.do != nil {
-				if err := end.do(cmd.Process.Pid); err != nil {
-					t.Fatal(err)
-				}
-			}
-			start := time.Now()
-			waited := make(chan error, 1)
-			go func() { waited <- cmd.Wait() }()
-			select {
-			case err := <-waited:
-				t.Logf("the child ended: %v", err)
-			case <-time.After(patience):
-				t.Fatal("the child did not end")
-			}
-			for _, s := range seen {
-				expectGone(t, s)
-			}
-			t.Logf("nothing left %v after the signal", time.Since(start))
-			if rest, err := os.ReadDir(tmp); err != nil || len(rest) > 0 {
-				t.Errorf("left in the temporary folder: %v, %v", rest, err)
-			}
+			end.start = (*exec.Cmd).Start
+			nothingIsLeft(t, end)
 		})
+	}
+}
+
+// Root in a container may kill a process of another user, but not see where it works: Docker takes CAP_SYS_PTRACE
+// away.
+func TestNothingIsLeftByARootThatMayNotTrace(t *testing.T) {
+	needBoth(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs its servers as another user")
+	}
+	for _, end := range []way{
+		{how: "SIGKILL", do: func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }},
+		{how: "faults", do: func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }},
+	} {
+		t.Run(end.how, func(t *testing.T) {
+			t.Parallel()
+			end.start = startWithoutTracing
+			nothingIsLeft(t, end)
+		})
+	}
+}
+
+// startWithoutTracing starts a program whose bounding set, and so whatever it starts, lacks CAP_SYS_PTRACE. A
+// thread's set is inherited and never grows again, so the thread is given up: a goroutine that ends locked takes its
+// thread along.
+func startWithoutTracing(cmd *exec.Cmd) error {
+	const capSysPtrace = 19
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_CAPBSET_DROP, capSysPtrace, 0); errno != 0 {
+			started <- fmt.Errorf("drop CAP_SYS_PTRACE: %w", errno)
+			return
+		}
+		started <- cmd.Start()
+	}()
+	return <-started
+}
+
+func nothingIsLeft(t *testing.T, end way) {
+	t.Helper()
+	cmd, out, tmp := startChild(t, end.start, end.how, end.args...)
+	line, err := out.ReadBytes('\n')
+	var seen []sighting
+	if err != nil || json.Unmarshal(line, &seen) != nil || len(seen) != 2 {
+		t.Fatalf("the child told %q, %v", line, err)
+	}
+	if len(seen[0].Members) < 3 || len(seen[1].Members) != 1 || len(seen[0].Watchers) != 2 {
+		t.Fatalf("too few processes to prove anything: %+v", seen)
+	}
+	if end.how == "pause" || end.how == "faults" {
+		if line, err := out.ReadString('\n'); err != nil {
+			t.Fatalf("the child told %q, %v", line, err)
+		}
+	}
+	if end.do != nil {
+		if err := end.do(cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	waited := make(chan error, 1)
+	go func() { waited <- cmd.Wait() }()
+	select {
+	case err := <-waited:
+		t.Logf("the child ended: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the child did not end")
+	}
+	for _, s := range seen {
+		expectGone(t, s)
+	}
+	t.Logf("nothing left %v after the signal", time.Since(start))
+	if rest, err := os.ReadDir(tmp); err != nil || len(rest) > 0 {
+		t.Errorf("left in the temporary folder: %v, %v", rest, err)
 	}
 }
 
 func expectGone(t *testing.T, s sighting) {
 	t.Helper()
-	for _, pid := range append(slices.Clone(s.Pids), s.Watcher) {
-		eventually(t, fmt.Sprintf("process %d of %s is gone", pid, s.Folder), func() bool { return !alive(pid, s.Folder) })
+	for _, m := range slices.Concat(s.Members, s.Watchers) {
+		eventually(t, fmt.Sprintf("process %v of %s is gone", m, s.Folder), func() bool { return !m.alive() })
 	}
 	eventually(t, s.Folder+" is gone", func() bool {
 		_, err := os.Lstat(s.Folder)
@@ -217,20 +321,9 @@ func expectGone(t *testing.T, s sighting) {
 		}
 		return err == nil
 	})
-	if id := segmentOf(t, s.Pids[0]); id != "" {
-		t.Errorf("System V segment %s of process %d is left", id, s.Pids[0])
+	if id := segmentOf(t, s.Members[0].Pid); id != "" {
+		t.Errorf("System V segment %s of process %v is left", id, s.Members[0])
 	}
-}
-
-// alive tells whether the process exists and is ours: its number may have been given to another one by now.
-func alive(pid int, folder string) bool {
-	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil || strings.Contains(string(state), ") Z ") {
-		return false
-	}
-	cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-	return strings.Contains(string(cmdline), folder) || strings.HasPrefix(cwd, folder)
 }
 
 // segmentOf finds a System V shared memory segment that a process made.
@@ -265,7 +358,7 @@ func TestAnInitdbThatIsInterruptedLeavesNothing(t *testing.T) {
 	needBoth(t)
 	for _, file := range []string{"data", "data/global", "data/base/1/PG_VERSION", "data/postmaster.pid"} {
 		t.Run(strings.ReplaceAll(file, "/", "_"), func(t *testing.T) {
-			cmd, _, tmp := startChild(t, "interrupted")
+			cmd, _, tmp := startChild(t, (*exec.Cmd).Start, "interrupted")
 			var folder string
 			eventually(t, file+" exists", func() bool {
 				found, err := filepath.Glob(filepath.Join(tmp, "effectonce-postgres-*", file))
@@ -274,7 +367,11 @@ func TestAnInitdbThatIsInterruptedLeavesNothing(t *testing.T) {
 				}
 				return folder != ""
 			})
-			pids := (&process{dir: folder}).members()
+			cred, err := unprivileged([]string{"postgres"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			members := running(&process{dir: folder, cred: cred})
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -283,10 +380,10 @@ func TestAnInitdbThatIsInterruptedLeavesNothing(t *testing.T) {
 				rest, err := os.ReadDir(tmp)
 				return err == nil && len(rest) == 0
 			})
-			for _, pid := range pids {
-				eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid, folder) })
-				if id := segmentOf(t, pid); id != "" {
-					t.Errorf("System V segment %s of process %d is left", id, pid)
+			for _, m := range members {
+				eventually(t, fmt.Sprintf("process %v is gone", m), func() bool { return !m.alive() })
+				if id := segmentOf(t, m.Pid); id != "" {
+					t.Errorf("System V segment %s of process %v is left", id, m)
 				}
 			}
 		})
@@ -295,16 +392,20 @@ func TestAnInitdbThatIsInterruptedLeavesNothing(t *testing.T) {
 
 func TestCloseDoesTheWorkOfAWatcherThatWasKilled(t *testing.T) {
 	needBoth(t)
-	s, err := Redis(t.Context(), Options{Force: KindProcess})
-	if err != nil {
-		t.Fatal(err)
+	for name, half := range map[string]int{"which ends the server": 0, "which removes the folder": 1} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Redis(t.Context(), Options{Force: KindProcess})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := see(s)
+			if err := syscall.Kill(s.private.watch.pids[half], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			expectGone(t, seen)
+		})
 	}
-	seen := see(s)
-	if err := syscall.Kill(seen.Watcher, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	expectGone(t, seen)
 }

@@ -6,38 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
 
-// members lists the server's live processes: those that work in its folder (see the watcher for why). The
-// parent, if alive, comes first.
-func (p *process) members() []int {
-	own := []string{p.dir, filepath.Join(p.dir, "data")}
-	entries, err := os.ReadDir("/proc")
+// members lists the server's live processes: those that work in its folder, as its own user sees them (see the
+// watcher for why). The parent, if alive, comes first.
+func (p *process) members(ctx context.Context) ([]int, error) {
+	found, err := shell(ctx, p.cred, oursScript+`ours; echo $pids`, p.dir).Output()
 	if err != nil {
-		return nil
+		return nil, fmt.Errorf("looking for the server's processes: %w", err)
 	}
 	var pids []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
+	for _, field := range strings.Fields(string(found)) {
+		pid, err := strconv.Atoi(field)
 		if err != nil {
-			continue
+			return nil, fmt.Errorf("looking for the server's processes: %w", err)
 		}
-		cwd, err := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
-		if err == nil && slices.Contains(own, cwd) {
-			pids = append(pids, pid)
-		}
+		pids = append(pids, pid)
 	}
 	if p.cmd != nil {
 		if i := slices.Index(pids, p.cmd.Process.Pid); i > 0 {
 			pids[0], pids[i] = pids[i], pids[0]
 		}
 	}
-	return pids
+	return pids, nil
 }
 
 // stopped tells whether a process stands still (SIGSTOP has been acted on, not only sent).
@@ -59,7 +55,10 @@ func (p *process) each(ctx context.Context, sig syscall.Signal, done func(pids [
 	defer poll.Stop()
 	quiet := 0
 	for {
-		pids := p.members()
+		pids, err := p.members(ctx)
+		if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
 		if done(pids) {
 			if quiet++; quiet == 2 {
 				return nil

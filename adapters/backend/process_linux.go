@@ -55,7 +55,7 @@ func newProcess(name string, users ...string) (*process, error) {
 		parent = enterable(parent, "/tmp", "/var/tmp")
 	}
 	p := &process{name: name, cred: cred, dir: filepath.Join(parent, "effectonce-"+name+"-"+rand.Text())}
-	if p.watch, err = startWatcher(p.dir); err != nil {
+	if p.watch, err = startWatcher(p.dir, cred); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {

@@ -47,6 +47,23 @@ func query(t *testing.T, s *Server, sql string) (string, error) {
 	return answer, err
 }
 
+// session is a connection to the server, and a context that bounds what a test does with it.
+func session(t *testing.T, s *Server) (context.Context, *pgx.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	conn, err := pgx.Connect(ctx, s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the test's own is over
+		defer cancel()
+		conn.Close(ctx)
+	})
+	return ctx, conn
+}
+
 func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 	t.Parallel()
 	for _, fsync := range []bool{false, true} {
@@ -64,13 +81,13 @@ func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 			t.Errorf("Description %q tells not fsync %s and %s", s.Description, word, s.Addr)
 		}
 		if os.Geteuid() == 0 {
-			for _, pid := range s.private.members() {
-				info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+			for _, m := range running(s.private) {
+				info, err := os.Stat(fmt.Sprintf("/proc/%v", m))
 				if errors.Is(err, os.ErrNotExist) {
 					continue // a backend that ended meanwhile
 				}
 				if err != nil || ownerOf(info) == 0 {
-					t.Errorf("process %d runs as root (%v)", pid, err)
+					t.Errorf("process %v runs as root (%v)", m, err)
 				}
 			}
 		}
@@ -80,26 +97,20 @@ func TestAPrivatePostgresIsSetUpAsPromised(t *testing.T) {
 func TestAKilledPostgresComesBackWithWhatItAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := take(t, Postgres, Options{Force: KindProcess})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	if _, err := conn.Exec(ctx, "CREATE TABLE t AS SELECT 7 AS n"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Restart(ctx); err == nil {
 		t.Error("a running server was started again")
 	}
-	before := s.private.members()
+	before := running(s.private)
 	if err := s.Kill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range before {
-		if alive(pid, s.private.dir) {
-			t.Errorf("process %d lives after Kill", pid)
+	for _, m := range before {
+		if m.alive() {
+			t.Errorf("process %v lives after Kill", m)
 		}
 	}
 	if _, err := query(t, s, "SELECT n::text FROM t"); err == nil {
@@ -122,13 +133,7 @@ func TestAKilledPostgresComesBackWithWhatItAcknowledged(t *testing.T) {
 func TestAPausedPostgresStandsStillAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := take(t, Postgres, Options{Force: KindProcess})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	done := make(chan error, 1)
 	go func() {
 		_, err := conn.Exec(ctx, "SELECT pg_sleep(0.2)")
@@ -361,13 +366,7 @@ func TestAWrongPostgresPasswordIsAClearErrorWithoutThePassword(t *testing.T) {
 	if _, err := query(t, s, "SELECT 1::text"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	ctx, conn := session(t, s)
 	if _, err := conn.Exec(ctx, "CREATE ROLE lent LOGIN PASSWORD 'right'"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,18 +20,20 @@ import (
 //
 // The server's processes are known by their working directory. A process group would not do (each Postgres
 // backend is a session of its own) and neither would the parent chain (it breaks when the postmaster dies
-// first). The folder is private and its name random, so whatever works in it is ours. Zombies have no working
-// directory and are nobody's business here.
+// first; a subreaper would mend that, but its orphans would be children of a program that did not ask for them).
+// The folder is private and its name random, so whatever works in it is ours. Zombies have no working directory
+// and are nobody's business here.
 //
-// Postgres is first asked to stop at once (SIGQUIT), since only it removes its System V segment; a kill leaks
-// one each time, and the machine has room for 4,096. Children of an initdb whose parent is gone end by
-// themselves for the same reason. What does not follow within two seconds is killed. A segment that is left then,
-// or since a Kill, is removed by key and id, where the machine has ipcrm. A second empty pass is demanded, because a process may fork and end while the first one reads.
-const watcherScript = `
-trap '' HUP INT QUIT TERM PIPE
-dir=$1 data=$1/data
-while read -r _; do :; done
+// Whoever looks does so as the server's own user. The kernel tells where a process works to the same user and group,
+// or to CAP_SYS_PTRACE, which root in a container has not: there root would see no process of another user and take
+// the server for gone. (A process that was made undumpable would hide from its own user too; none of these is.) So
+// the watcher is two processes: the first ends the server, as the server's user, and says so to the second, which
+// removes the folder, as this program's user, since the folder's parent may be closed to the other. If the first was
+// killed before it could say so, the folder stays: it is by the folder that Close finds what the first one left.
 
+// oursScript finds the server's processes.
+const oursScript = `
+dir=$1 data=$1/data
 ours() {
 	pids=
 	for p in /proc/[0-9]*; do
@@ -38,6 +41,19 @@ ours() {
 	done
 	[ -n "$pids" ]
 }
+`
+
+// endScript is the watcher's first half.
+//
+// Postgres is first asked to stop at once (SIGQUIT), since only it removes its System V segment; a kill leaks
+// one each time, and the machine has room for 4,096. Children of an initdb whose parent is gone end by
+// themselves for the same reason. What does not follow within two seconds is killed. A segment that is left then,
+// or since a Kill, is removed by key and id, where the machine has ipcrm. A second empty pass is demanded, because a
+// process may fork and end while the first one reads.
+const endScript = oursScript + `
+trap '' HUP INT QUIT TERM PIPE
+while read -r _; do :; done
+
 pause() { sleep 0.02 2>/dev/null || sleep 1; }
 
 postmaster= key= id= n=0
@@ -64,46 +80,76 @@ while [ $n -lt 500 ] && [ $empty -lt 2 ]; do
 done
 if [ -n "$id" ] && [ -r "$data/postmaster.pid" ]; then
 	while read -r k i _ _ _ _ attached _; do
-		if [ "$k" = "$key" ] && [ "$i" = "$id" ] && [ "$attached" = 0 ]; then ipcrm -m "$id"; fi
+		if [ "$k" = "$key" ] && [ "$i" = "$id" ] && [ "$attached" = 0 ]; then ipcrm -m "$id" >&2; fi
 	done < /proc/sysvipc/shm
 fi
-n=0
-while [ $n -lt 50 ] && [ -e "$dir" ]; do n=$((n + 1)); rm -rf "$dir" || pause; done
+echo ended
 `
 
-// watcherPatience is more than the script ever takes: two seconds of asking, the kills, the folder.
+// removeScript is the watcher's second half.
+const removeScript = `
+trap '' HUP INT QUIT TERM PIPE
+dir=$1
+read -r word
+if [ "$word" != ended ]; then exit 1; fi
+n=0
+while [ $n -lt 50 ] && [ -e "$dir" ]; do n=$((n + 1)); rm -rf "$dir" || sleep 0.02 2>/dev/null || sleep 1; done
+`
+
+// watcherPatience is more than the scripts ever take: two seconds of asking, the kills, the folder.
 const watcherPatience = 20 * time.Second
 
 type watcher struct {
 	pipe *os.File // its write end; held by nobody else, closed on exec
-	pid  int
+	pids [2]int   // who ends the server, who removes its folder
 	done chan struct{}
 }
 
+// shell makes a shell that works on a folder as this user; nil: as this program's.
+func shell(ctx context.Context, cred *syscall.Credential, text, dir string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", text, "effectonce-watcher", dir)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C"}
+	// A session of its own: Ctrl-C and a closed terminal end the program, never the one who cleans up after it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: cred}
+	return cmd
+}
+
 // startWatcher starts a watcher over a folder that need not exist yet: it is started first, so that there is no
-// moment in which something is there and nobody watches.
-func startWatcher(dir string) (*watcher, error) {
-	r, w, err := os.Pipe()
+// moment in which something is there and nobody watches. The server will run as cred.
+func startWatcher(dir string, cred *syscall.Credential) (*watcher, error) {
+	programEnded, held, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	defer r.Close()
-	cmd := exec.Command("/bin/sh", "-c", watcherScript, "effectonce-watcher", dir)
-	cmd.Dir = "/"
-	cmd.Stdin = r
-	cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C"}
-	// A session of its own: Ctrl-C and a closed terminal end the program, never the one who cleans up after it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		w.Close()
+	defer programEnded.Close()
+	serverEnded, word, err := os.Pipe()
+	if err != nil {
+		held.Close()
 		return nil, fmt.Errorf("watcher: %w", err)
 	}
-	watch := &watcher{pipe: w, pid: cmd.Process.Pid, done: make(chan struct{})}
+	defer word.Close()
+	defer serverEnded.Close()
+	ctx := context.Background() // it outlives everything
+	end, remove := shell(ctx, cred, endScript, dir), shell(ctx, nil, removeScript, dir)
+	end.Stdin, end.Stdout, remove.Stdin = programEnded, word, serverEnded
+	if err := remove.Start(); err != nil {
+		held.Close()
+		return nil, fmt.Errorf("watcher: %w", err)
+	}
+	if err := end.Start(); err != nil {
+		held.Close()
+		word.Close()
+		_ = remove.Wait() // nobody will say the word to it now
+		return nil, fmt.Errorf("watcher: %w", err)
+	}
+	w := &watcher{pipe: held, pids: [2]int{end.Process.Pid, remove.Process.Pid}, done: make(chan struct{})}
 	go func() {
-		defer close(watch.done)
-		_ = cmd.Wait() // its exit status says nothing that looking at the folder does not say better
+		defer close(w.done)
+		_ = end.Wait() // their exit statuses say nothing that looking at the folder does not say better
+		_ = remove.Wait()
 	}()
-	return watch, nil
+	return w, nil
 }
 
 // finish lets the watcher do its work and waits until it is gone.

@@ -44,6 +44,13 @@ const (
 	TakesOverBlindly    Flaw = "takes-over-blindly"     // judges a snapshot, and overwrites what came since
 	LocksTwice          Flaw = "locks-twice"            // the error path takes the lock that it holds
 	MachineClock        Flaw = "machine-clock"          // the machine's clock judges the caller's lease
+	PruneAtTheCutOff    Flaw = "prune-at-the-cut-off"   // <= where < belongs
+	PruneTakesTheDead   Flaw = "prune-takes-the-dead"   // prune goes by "not PROCESSING"
+	PruneCountsAll      Flaw = "prune-counts-all"       // the count is of what was looked at
+	MarkOutlivesRecord  Flaw = "mark-outlives-record"   // prune clears one of two structures
+	ReadsFromCache      Flaw = "reads-from-cache"       // what was read once is read so for ever
+	DoneFromCache       Flaw = "done-from-cache"        // what was read as DONE once is read so for ever
+	LeaseByTheWall      Flaw = "lease-by-the-wall"      // the lease is added to a city's wall time
 )
 
 // Memory is a home-made store in process, of the common make: a map and a mutex. Its zero value is not ready; see
@@ -57,6 +64,10 @@ type Memory struct {
 	rows    map[string]*row
 	last    int // token of the latest claim
 	applied []model.Applied
+
+	marks map[string]model.Record // what is DONE, for the flaw that keeps it twice
+	cache map[string]model.Record // what Lookup has read, for the flaw that trusts it
+	city  *time.Location          // where the flaw with a wall clock lives
 }
 
 type row struct {
@@ -65,10 +76,24 @@ type row struct {
 	token          string
 	claimed, until time.Time
 	updated        time.Time
+
+	nonce    string // of the delivery that claimed, if it said so
+	released bool
+	reason   string
+	result   []byte
+	keeps    bool // it was completed with a result, if an empty one
 }
 
 // NewMemory makes a store with one flaw, or none.
-func NewMemory(flaw Flaw) *Memory { return &Memory{flaw: flaw, rows: map[string]*row{}} }
+func NewMemory(flaw Flaw) *Memory {
+	m := &Memory{flaw: flaw, rows: map[string]*row{}, marks: map[string]model.Record{}, cache: map[string]model.Record{}, city: time.UTC}
+	if flaw == LeaseByTheWall {
+		if city, err := time.LoadLocation("Europe/Berlin"); err == nil {
+			m.city = city
+		}
+	}
+	return m
+}
 
 // Contract is what the store's maker believes of it.
 func (m *Memory) Contract() model.Contract { return model.Contract{} }
@@ -91,6 +116,11 @@ func (m *Memory) lease(now time.Time, lease time.Duration) time.Time {
 		lease = model.DefaultWindow
 	case LeaseOfAMillisecond:
 		lease /= 1000
+	case LeaseByTheWall:
+		const layout = "2006-01-02 15:04:05.999999999"
+		wall, _ := time.Parse(layout, now.In(m.city).Format(layout))
+		until, _ := time.ParseInLocation(layout, wall.Add(lease).Format(layout), m.city)
+		return until
 	}
 	return now.Add(lease)
 }
@@ -114,6 +144,10 @@ func (m *Memory) over(r *row, now time.Time) bool {
 
 // Begin claims.
 func (m *Memory) Begin(_ context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
+	return m.begin(consumer, id, "", now, lease)
+}
+
+func (m *Memory) begin(consumer, id, nonce string, now time.Time, lease time.Duration) (model.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := m.key(consumer, id)
@@ -131,14 +165,18 @@ func (m *Memory) Begin(_ context.Context, consumer, id string, now time.Time, le
 		}
 	}
 	switch {
+	case r == nil && m.marks[key].State == model.Done:
+		return m.marks[key], false, nil
 	case r == nil:
 		r = &row{attempts: 1}
 		m.rows[key] = r
 	case m.flaw == ClaimsAlways:
-	case r.state == model.Done && !(m.flaw == DoneTakenOver && m.over(r, now)):
+	case r.state == model.Done && !(m.flaw == DoneTakenOver && m.over(r, now)) && !m.without(r):
+		return r.record(), false, nil
+	case r.state == model.Dead && m.flaw != BuriedTakenOver:
 		return r.record(), false, nil
 	case r.state == model.Processing && !m.over(r, now):
-		return r.record(), false, nil
+		return r.record(), m.asks(r, nonce), nil
 	case m.flaw != AttemptsNotCounted:
 		r.attempts++
 	}
@@ -148,6 +186,7 @@ func (m *Memory) Begin(_ context.Context, consumer, id string, now time.Time, le
 		r.token = strconv.Itoa(r.attempts)
 	}
 	r.claimed, r.updated, r.until = now, now, m.lease(now, lease)
+	r.nonce, r.released, r.reason, r.result, r.keeps = nonce, false, "", nil, false
 	return r.record(), true, nil
 }
 
@@ -165,6 +204,9 @@ func (m *Memory) Complete(_ context.Context, consumer, id string, now time.Time)
 		}
 		return errUnknownMessage
 	}
+	if r.state == model.Dead {
+		return model.ErrFenced
+	}
 	m.done(key, r, now)
 	return nil
 }
@@ -176,6 +218,9 @@ func (m *Memory) done(key string, r *row, now time.Time) {
 	}
 	if r.state != model.Done {
 		r.state, r.updated = model.Done, now
+	}
+	if m.flaw == MarkOutlivesRecord {
+		m.marks[key] = r.record()
 	}
 }
 
@@ -198,7 +243,7 @@ func (m *Memory) fence(r *row, claim model.Record) error {
 		return model.ErrNotFound
 	case m.flaw == LateOwnerAccepted:
 		return nil
-	case r.token != claim.Token:
+	case r.token != claim.Token, r.state == model.Dead:
 		return model.ErrFenced
 	}
 	return nil
@@ -236,6 +281,9 @@ func (m *Memory) Prune(_ context.Context, before time.Time) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	removed := 0
+	if m.flaw == PruneCountsAll {
+		removed = len(m.rows)
+	}
 	for key, r := range m.rows {
 		old := r.state == model.Done && r.updated.Before(before)
 		switch m.flaw {
@@ -245,6 +293,10 @@ func (m *Memory) Prune(_ context.Context, before time.Time) (int, error) {
 			old = r.state == model.Done && r.claimed.Before(before)
 		case NeverPruned:
 			old = r.state == "COMPLETED"
+		case PruneAtTheCutOff:
+			old = r.state == model.Done && !r.updated.After(before)
+		case PruneTakesTheDead:
+			old = r.state != model.Processing && r.updated.Before(before)
 		}
 		if old && (m.PruneLimit == 0 || removed < m.PruneLimit) {
 			delete(m.rows, key)
@@ -258,9 +310,16 @@ func (m *Memory) Prune(_ context.Context, before time.Time) (int, error) {
 func (m *Memory) Lookup(_ context.Context, consumer, id string) (model.Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.rows[m.key(consumer, id)]
+	key := m.key(consumer, id)
+	if told, cached := m.cache[key]; cached {
+		return told, true, nil
+	}
+	r := m.rows[key]
 	if r == nil {
 		return model.Record{}, false, nil
+	}
+	if m.flaw == ReadsFromCache || m.flaw == DoneFromCache && r.state == model.Done {
+		m.cache[key] = r.record()
 	}
 	return r.record(), true, nil
 }
@@ -273,7 +332,9 @@ func (m *Memory) Effects() []model.Applied {
 }
 
 func (r *row) record() model.Record {
-	told := model.Record{State: r.state, Attempts: r.attempts, UpdatedAt: r.updated, Token: r.token}
+	told := model.Record{
+		State: r.state, Attempts: r.attempts, UpdatedAt: r.updated, Token: r.token, Reason: r.reason, Result: r.result,
+	}
 	if r.state == model.Processing {
 		told.LeaseUntil = r.until
 	}

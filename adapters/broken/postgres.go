@@ -23,6 +23,11 @@ const (
 	PrunesYoungOnes  Flaw = "prunes-young-ones"  // the cut-off is compared with the wrong column
 	RefusesItsOwner  Flaw = "refuses-its-owner"  // a completion repeated by its owner is "no longer current"
 	ZoneOfTheSession Flaw = "zone-of-the-column" // instants in a column without zone
+	ColumnOfSeconds  Flaw = "column-of-seconds"  // instants in a column that rounds
+	ColumnFolds      Flaw = "column-folds"       // keys in a collation for people, to which case is nothing
+	ColumnPads       Flaw = "column-pads"        // keys in a column of fixed width, to which trailing blanks are nothing
+	PrunesAnyState   Flaw = "prunes-any-state"   // the batch is chosen by age alone
+	ErrorSwallowed   Flaw = "error-swallowed"    // a transaction that failed is logged, and success is told
 )
 
 // Postgres is a home-made store on Postgres, as a team writes it in an afternoon: one table, one statement a call,
@@ -51,32 +56,31 @@ func fitForText(texts ...string) error {
 	return nil
 }
 
-// PreparePostgres makes a namespace: a schema with the two tables.
-func PreparePostgres(ctx context.Context, dsn string, flaw Flaw, namespace string) error {
-	instant := "timestamptz"
-	if flaw == ZoneOfTheSession {
+// PreparePostgres makes a namespace, on a connection of the harness's own: a schema with the two tables.
+func PreparePostgres(ctx context.Context, admin *pgxpool.Pool, flaw Flaw, namespace string) error {
+	people, text, instant := "", `text collate "C"`, "timestamptz"
+	switch flaw {
+	case ZoneOfTheSession:
 		instant = "timestamp"
+	case ColumnOfSeconds:
+		instant = "timestamptz(0)"
+	case ColumnFolds:
+		people = "create collation %[1]s.people (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+		text = "text collate %[1]s.people"
+	case ColumnPads:
+		text = "character(2000)"
 	}
-	return once(ctx, dsn, fmt.Sprintf(`
-		create schema %[1]s;
+	_, err := admin.Exec(ctx, fmt.Sprintf("create schema %[1]s;"+people+`
 		create sequence %[1]s.token;
-		create table %[1]s.dedup (consumer text collate "C", id text collate "C", state text not null, attempts int not null,
-			token bigint not null, claimed %[2]s not null, until %[2]s, updated %[2]s not null, primary key (consumer, id));
-		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace, instant))
+		create table %[1]s.dedup (consumer `+text+`, id `+text+`, state text not null, attempts int not null,
+			token bigint not null, claimed `+instant+` not null, until `+instant+`, updated `+instant+` not null, primary key (consumer, id));
+		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace))
+	return err
 }
 
 // DropPostgres removes a namespace.
-func DropPostgres(ctx context.Context, dsn, namespace string) error {
-	return once(ctx, dsn, fmt.Sprintf("drop schema %s cascade", namespace))
-}
-
-func once(ctx context.Context, dsn, sql string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql)
+func DropPostgres(ctx context.Context, admin *pgxpool.Pool, namespace string) error {
+	_, err := admin.Exec(ctx, fmt.Sprintf("drop schema %s cascade", namespace))
 	return err
 }
 
@@ -133,6 +137,9 @@ func (p *Postgres) Begin(ctx context.Context, consumer, id string, now time.Time
 var errVanished = errors.New("broken: the record vanished in between")
 
 func (p *Postgres) claim(ctx context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
+	if p.inSteps() {
+		return p.claimInSteps(ctx, consumer, id, now, lease)
+	}
 	r, err := scan(p.pool.QueryRow(ctx, p.sql(`
 		insert into %[1]s.dedup as d values ($1, $2, 'PROCESSING', 1, nextval('%[1]s.token'), $3, $4, $3)
 		on conflict (consumer, id) do update set attempts = d.attempts + 1, token = nextval('%[1]s.token'), claimed = $3, until = $4, updated = $3
@@ -212,6 +219,9 @@ func (p *Postgres) finish(ctx context.Context, on execer, consumer, id string, c
 func (p *Postgres) CommitEffect(ctx context.Context, consumer, id string, claim model.Record, now time.Time, effect model.Effect) error {
 	err := p.commit(ctx, consumer, id, claim, now, effect)
 	var server *pgconn.PgError
+	if p.flaw == ErrorSwallowed && err != nil && model.OutcomeOf(err) == model.Unknown {
+		return nil
+	}
 	for range 2 {
 		// "It is only the connection": but the COMMIT may have been done.
 		if p.flaw != TransactionAgain || err == nil || errors.As(err, &server) || model.OutcomeOf(err) != model.Unknown {
@@ -248,22 +258,20 @@ func (p *Postgres) commit(ctx context.Context, consumer, id string, claim model.
 
 // Prune forgets.
 func (p *Postgres) Prune(ctx context.Context, before time.Time) (int, error) {
-	column := "updated"
-	if p.flaw == PrunesYoungOnes {
-		column = "claimed"
+	old := "state = 'DONE' and updated < $1"
+	switch p.flaw {
+	case PrunesYoungOnes:
+		old = "state = 'DONE' and claimed < $1"
+	case PrunesAnyState:
+		old = "ctid = any (array (select ctid from %[1]s.dedup where updated < $1 limit 1000))"
 	}
-	tag, err := p.pool.Exec(ctx, p.sql(`delete from %s.dedup where state = 'DONE' and `+column+` < $1`), before)
+	tag, err := p.pool.Exec(ctx, p.sql(`delete from %[1]s.dedup where `+old), before)
 	return int(tag.RowsAffected()), err
 }
 
-// PostgresEffects counts the effects of a namespace on a connection of its own.
-func PostgresEffects(ctx context.Context, dsn, namespace string) ([]model.Applied, error) {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close(ctx)
-	rows, err := conn.Query(ctx, fmt.Sprintf("select consumer, id, effect, account, amount from %s.ledger", namespace))
+// PostgresEffects counts the effects of a namespace.
+func PostgresEffects(ctx context.Context, admin *pgxpool.Pool, namespace string) ([]model.Applied, error) {
+	rows, err := admin.Query(ctx, fmt.Sprintf("select consumer, id, effect, account, amount from %s.ledger", namespace), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		return nil, err
 	}

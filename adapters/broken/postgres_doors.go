@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -20,11 +21,12 @@ const AllOnError Flaw = "batch-done-on-error"
 type PostgresInbox struct{ *Postgres }
 
 // PreparePostgresInbox makes a namespace.
-func PreparePostgresInbox(ctx context.Context, dsn, namespace string) error {
-	return once(ctx, dsn, fmt.Sprintf(`
+func PreparePostgresInbox(ctx context.Context, admin *pgxpool.Pool, namespace string) error {
+	_, err := admin.Exec(ctx, fmt.Sprintf(`
 		create schema %[1]s;
 		create table %[1]s.marks (consumer text collate "C", id text collate "C", at timestamptz not null, primary key (consumer, id));
 		create table %[1]s.ledger (consumer text, id text, effect text, account text, amount bigint)`, namespace))
+	return err
 }
 
 // PostgresInboxContract is what its maker knows of it.
@@ -151,8 +153,8 @@ func (c PostgresConsumer) DeliverBatch(ctx context.Context, batch []model.Messag
 type ServerTimed struct{ *Postgres }
 
 // PrepareServerTimed makes a namespace.
-func PrepareServerTimed(ctx context.Context, dsn, namespace string) error {
-	return PreparePostgres(ctx, dsn, None, namespace)
+func PrepareServerTimed(ctx context.Context, admin *pgxpool.Pool, namespace string) error {
+	return PreparePostgres(ctx, admin, None, namespace)
 }
 
 // ServerTimedContract is what its maker knows of it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -18,6 +19,10 @@ const (
 	LockDeletes   Flaw = "released-by-key" // a completion deletes the record
 	PruneByScore  Flaw = "prune-by-score"  // the index is scored by the claim
 	TokenRestarts Flaw = "token-restarts"  // the token is the attempt, and attempts start again after prune
+	WholeSeconds  Flaw = "whole-seconds"   // the lease is told to the server in whole seconds
+	OneCell       Flaw = "one-cell"        // whatever stands under the message is taken for DONE
+	SetThenExpire Flaw = "set-then-expire" // the claim is one call, its end another
+	TokenOfHandle Flaw = "token-of-handle" // the token is counted in the process that claims
 )
 
 // Redis is a home-made store on Redis, as a team writes it in an afternoon: one script a call, one hash a message.
@@ -26,6 +31,9 @@ type Redis struct {
 	flaw      Flaw
 	client    *goredis.Client
 	namespace string
+
+	mu     sync.Mutex
+	claims map[string]int // by row, of this handle
 }
 
 // RedisContract is what its maker knows of it: numbers in Lua are doubles, so that instants are microseconds.
@@ -44,7 +52,7 @@ func OpenRedis(url string, flaw Flaw, namespace, addr string) (*Redis, error) {
 	if flaw == DriverRetries {
 		options.MaxRetries = 0 // which means three
 	}
-	return &Redis{flaw, goredis.NewClient(options), namespace}, nil
+	return &Redis{flaw: flaw, client: goredis.NewClient(options), namespace: namespace, claims: map[string]int{}}, nil
 }
 
 // Close ends the connections.
@@ -52,6 +60,9 @@ func (r *Redis) Close() error { return r.client.Close() }
 
 // row is the key of one message; the length keeps the two parts apart.
 func (r *Redis) row(consumer, id string) string {
+	if r.flaw == KeysJoined {
+		return fmt.Sprintf("%s:row:%s:%s", r.namespace, consumer, id)
+	}
 	return fmt.Sprintf("%s:row:%d:%s%s", r.namespace, len(consumer), consumer, id)
 }
 
@@ -84,7 +95,7 @@ local now, till = tonumber(ARGV[1]), tonumber(ARGV[1]) + tonumber(ARGV[2])
 local r = redis.call('HMGET', KEYS[1], 'state', 'until', 'attempts')
 if r[1] == 'DONE' or r[1] == 'PROCESSING' and now < tonumber(r[2]) then return tell(0) end
 local attempts = r[1] and r[3] + 1 or 1
-local token = ARGV[3] == 'attempts' and attempts or redis.call('INCR', KEYS[2] .. ':token')
+local token = ARGV[3] == 'attempts' and attempts or ARGV[3] ~= '' and ARGV[3] or redis.call('INCR', KEYS[2] .. ':token')
 redis.call('HSET', KEYS[1], 'state', 'PROCESSING', 'attempts', attempts, 'token', token,
 	'claimed', ARGV[1], 'until', string.format('%.0f', till), 'updated', ARGV[1])
 return tell(1)`)
@@ -107,17 +118,45 @@ return #old`)
 
 // Begin claims.
 func (r *Redis) Begin(ctx context.Context, consumer, id string, now time.Time, lease time.Duration) (model.Record, bool, error) {
-	token := ""
-	if r.flaw == TokenRestarts {
-		token = "attempts"
+	if r.flaw == TwoSteps || r.flaw == GetThenSet {
+		return r.beginInSteps(ctx, consumer, id, now, lease)
 	}
-	answer, err := beginScript.Run(ctx, r.client, []string{r.row(consumer, id), r.index()}, now.UnixMicro(), lease.Microseconds(), token).Result()
+	token, asked := "", lease
+	switch r.flaw {
+	case TokenRestarts:
+		token = "attempts"
+	case TokenOfHandle:
+		token = r.count(r.row(consumer, id))
+	case WholeSeconds:
+		asked = lease.Truncate(time.Second)
+	case SetThenExpire:
+		asked = noEnd
+	}
+	answer, err := beginScript.Run(ctx, r.client, []string{r.row(consumer, id), r.index()}, now.UnixMicro(), asked.Microseconds(), token).Result()
 	if err != nil {
 		return model.Record{}, false, err
 	}
 	told, claimed := record(answer)
-	return told, claimed, nil
+	switch {
+	case claimed && r.flaw == SetThenExpire:
+		told.LeaseUntil = now.Add(lease)
+		err = r.client.HSet(ctx, r.row(consumer, id), "until", told.LeaseUntil.UnixMicro()).Err()
+	case !claimed && r.flaw == OneCell:
+		told.State = model.Done
+	}
+	return told, claimed && err == nil, err
 }
+
+// count numbers what this process asks of a message: another one, or the next, starts again.
+func (r *Redis) count(row string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims[row]++
+	return strconv.Itoa(r.claims[row])
+}
+
+// noEnd is the lease of a claim that has no end yet.
+const noEnd = 100 * 365 * 24 * time.Hour
 
 // Complete completes by key.
 func (r *Redis) Complete(ctx context.Context, consumer, id string, now time.Time) error {
@@ -140,16 +179,7 @@ func (r *Redis) complete(ctx context.Context, consumer, id string, now time.Time
 	case PruneByScore:
 		how = "claimed"
 	}
-	answer, err := completeScript.Run(ctx, r.client, []string{r.row(consumer, id), r.index()}, now.UnixMicro(), token, how, effect).Text()
-	switch {
-	case err != nil:
-		return err
-	case answer == "fenced":
-		return model.ErrFenced
-	case answer == "not-found":
-		return model.ErrNotFound
-	}
-	return nil
+	return refusalOf(completeScript.Run(ctx, r.client, []string{r.row(consumer, id), r.index()}, now.UnixMicro(), token, how, effect).Text())
 }
 
 // Prune forgets.

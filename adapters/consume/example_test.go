@@ -57,3 +57,22 @@ func ExampleLoop_DeliverEffect() {
 	// <nil> 1
 	// <nil> 1
 }
+
+// Duplicates get the result of the run that was done.
+func ExampleLoop_DeliverResult() {
+	ctx := context.Background()
+	loop, err := consume.New(memory.New(memory.Options{}).Open(), "billing", consume.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for attempt := range 2 {
+		receipt, result, err := loop.DeliverResult(ctx, "order-17", func(context.Context, consume.Claim) ([]byte, error) {
+			return fmt.Appendf(nil, "receipt %d", attempt), nil
+		})
+		fmt.Printf("%s, duplicate: %v, %v\n", receipt, result == model.ResultDuplicate, err)
+	}
+	// Output:
+	// receipt 0, duplicate: false, <nil>
+	// receipt 0, duplicate: true, <nil>
+}

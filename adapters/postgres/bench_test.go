@@ -17,7 +17,7 @@ import (
 // BenchmarkBeginComplete measures pairs of claim and completion on fresh messages, on a warm handle, and reports
 // pairs per second. Compare with the very same statements under pgbench in the same minute; the script says how.
 func BenchmarkBeginComplete(b *testing.B) {
-	for _, server := range []*sharedServer{&relaxed, &durable} {
+	for _, server := range []*sharedServer{relaxed, durable} {
 		fsync := map[bool]string{false: "off", true: "on"}[server.fsync]
 		b.Run("fsync="+fsync, func(b *testing.B) {
 			hasFsync(b, server, fsync)
@@ -31,8 +31,7 @@ func BenchmarkBeginComplete(b *testing.B) {
 // hasFsync skips on a server that was lent with the other setting: its figures must not come under a wrong name.
 func hasFsync(b *testing.B, server *sharedServer, want string) {
 	b.Helper()
-	server.dsn(b)
-	b.Log(server.server)
+	server.Need(b)
 	var has string
 	must(b, server.raw.QueryRow(b.Context(), "show fsync").Scan(&has))
 	if has != want {
@@ -41,7 +40,7 @@ func hasFsync(b *testing.B, server *sharedServer, want string) {
 }
 
 func benchPairs(b *testing.B, server *sharedServer, clients int) {
-	namespace, dsn, ctx := server.namespace(b), server.dsn(b), b.Context()
+	namespace, dsn, ctx := server.namespace(b), server.Need(b).DSN(), b.Context()
 	s, err := postgres.Open(ctx, dsn, postgres.OpenOptions{Options: postgres.Options{Schema: namespace}, Conns: clients})
 	must(b, err)
 	defer s.Close()

@@ -26,7 +26,7 @@ func at(d time.Duration) time.Time { return t0.Add(d) }
 // testDSN is the server under test.
 func testDSN(t testing.TB) string {
 	t.Helper()
-	return relaxed.dsn(t)
+	return relaxed.Need(t).DSN()
 }
 
 func testContext(t testing.TB) context.Context {
@@ -39,9 +39,7 @@ func testContext(t testing.TB) context.Context {
 // testNamespace is a fresh namespace on the server under test.
 func testNamespace(t testing.TB) string {
 	t.Helper()
-	namespace := relaxed.namespace(t)
-	t.Log(relaxed.server)
-	return namespace
+	return relaxed.namespace(t)
 }
 
 // fixture is one store: a handle, and the raw pool beside it to play the others with.
@@ -121,25 +119,36 @@ func (f *fixture) exec(t testing.TB, statement string, args ...any) {
 
 func (f *fixture) empty(t testing.TB) { f.exec(t, "truncate {table}") }
 
+// behindRelay is a handle whose connections pass a relay.
+func (f *fixture) behindRelay(t *testing.T) (*postgres.Store, *relay) {
+	t.Helper()
+	proxy := newRelay(t, testDSN(t))
+	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s, proxy
+}
+
 // awaitBlocked returns once a session of the namespace waits for the given backend.
 func (f *fixture) awaitBlocked(t testing.TB, by uint32) {
 	t.Helper()
+	f.await(t, "a session that waits for the lock", func() (blocked bool) {
+		must(t, f.raw.QueryRow(f.ctx, `select coalesce(bool_or($1::int = any(pg_blocking_pids(pid))), false)
+			from pg_stat_activity where wait_event_type = 'Lock'`, int64(by)).Scan(&blocked))
+		return blocked
+	})
+}
+
+// await asks until it is so, or the test's time is over.
+func (f *fixture) await(t testing.TB, what string, is func() bool) {
+	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		var blocked bool
-		err := f.raw.QueryRow(f.ctx, `select coalesce(bool_or($1::int = any(pg_blocking_pids(pid))), false)
-			from pg_stat_activity where wait_event_type = 'Lock'`, int64(by)).Scan(&blocked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if blocked {
-			return
-		}
+	for !is() {
 		select {
 		case <-tick.C:
 		case <-f.ctx.Done():
-			t.Fatal("nobody came to wait for the lock")
+			t.Fatalf("there was never %s", what)
 		}
 	}
 }

@@ -250,13 +250,20 @@ func TestAStalledApplicationGivesTheKeyBack(t *testing.T) {
 	f.effects(t, 1)
 }
 
-func TestALostReplyToAnApplicationsCommitIsUnknown(t *testing.T) {
-	f := newInboxFixture(t, postgres.Options{})
+// inboxBehindRelay is a warm handle whose connections pass a relay.
+func (f *inboxFixture) inboxBehindRelay(t *testing.T) (*postgres.Inbox, *relay) {
+	t.Helper()
 	proxy := newRelay(t, testDSN(t))
 	inbox, err := postgres.OpenInboxWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
 	must(t, err)
-	defer inbox.Close()
+	t.Cleanup(inbox.Close)
 	must(t, inbox.Warm(f.ctx))
+	return inbox, proxy
+}
+
+func TestALostReplyToAnApplicationsCommitIsUnknown(t *testing.T) {
+	f := newInboxFixture(t, postgres.Options{})
+	inbox, proxy := f.inboxBehindRelay(t)
 	applied, err := inbox.ApplyTx(f.ctx, "c", "m", at(0), func(tx pgx.Tx) error {
 		err := f.effect(tx, "m")
 		proxy.swallowReplies()
@@ -272,11 +279,7 @@ func TestALostReplyToAnApplicationsCommitIsUnknown(t *testing.T) {
 
 func TestAnApplicationsRoundTrips(t *testing.T) {
 	f := newInboxFixture(t, postgres.Options{})
-	proxy := newRelay(t, testDSN(t))
-	inbox, err := postgres.OpenInboxWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer inbox.Close()
-	must(t, inbox.Warm(f.ctx))
+	inbox, proxy := f.inboxBehindRelay(t)
 	apply := func() error { _, err := inbox.ApplyOnce(f.ctx, "c", "m", at(0), model.Effect{ID: "e"}); return err }
 	for _, c := range []struct {
 		name  string

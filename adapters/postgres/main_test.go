@@ -7,18 +7,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/effectonce/effectonce/adapters/backend"
 	"github.com/effectonce/effectonce/adapters/postgres"
 )
-
-// startAtMost bounds the wait for a server, on a machine that does other things too.
-const startAtMost = time.Minute
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -32,55 +27,42 @@ func TestMain(m *testing.M) {
 // The servers, each started by the first test that asks for it. No test here is about power loss, so only a
 // benchmark asks for the durable one.
 var (
-	relaxed = sharedServer{}
-	durable = sharedServer{fsync: true}
+	relaxed = newSharedServer(false)
+	durable = newSharedServer(true)
 )
 
 type sharedServer struct {
+	*backend.Shared
 	fsync bool
-
-	once   sync.Once
-	err    error
-	server *backend.Server
-	admin  *postgres.Admin // of the namespaces: one connection for all, not two for each
-	raw    *pgxpool.Pool   // with which tests play the others
+	admin *postgres.Admin // of the namespaces: one connection for all, not two for each
+	raw   *pgxpool.Pool   // with which tests play the others
 }
 
-func (s *sharedServer) start() error {
-	options, err := backend.FromEnv()
+func newSharedServer(fsync bool) *sharedServer {
+	s := &sharedServer{fsync: fsync}
+	s.Shared = backend.Share(s.open)
+	return s
+}
+
+func (s *sharedServer) open(ctx context.Context, o backend.Options) (*backend.Server, error) {
+	o.Fsync = s.fsync
+	server, err := backend.Postgres(ctx, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx := context.Background()
-	options.Fsync, options.StartTimeout = s.fsync, startAtMost
-	if s.server, err = backend.Postgres(ctx, options); err != nil {
-		return err
+	if s.admin, err = postgres.OpenAdmin(ctx, server.DSN()); err == nil {
+		s.raw, err = pgxpool.New(ctx, server.DSN())
 	}
-	if s.admin, err = postgres.OpenAdmin(ctx, s.server.DSN()); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
 	}
-	s.raw, err = pgxpool.New(ctx, s.server.DSN())
-	return err
-}
-
-// dsn answers the server's connection string, or skips with what to install.
-func (s *sharedServer) dsn(t testing.TB) string {
-	t.Helper()
-	s.once.Do(func() { s.err = s.start() })
-	var absent *backend.Absent
-	switch {
-	case errors.As(s.err, &absent) && !absent.Required:
-		t.Skip(s.err)
-	case s.err != nil:
-		t.Fatal(s.err)
-	}
-	return s.server.DSN()
+	return server, nil
 }
 
 // namespace is a fresh schema with its tables, dropped at the test's end.
 func (s *sharedServer) namespace(t testing.TB) string {
 	t.Helper()
-	s.dsn(t)
+	s.Need(t)
 	namespace := "eo_test_" + strings.ToLower(rand.Text()[:10])
 	if err := s.admin.Prepare(testContext(t), namespace); err != nil {
 		t.Fatal(err)
@@ -102,8 +84,5 @@ func (s *sharedServer) close() error {
 	if s.admin != nil {
 		s.admin.Close()
 	}
-	if s.server == nil {
-		return nil
-	}
-	return s.server.Close()
+	return s.Shared.Close()
 }

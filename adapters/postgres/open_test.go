@@ -60,10 +60,7 @@ func TestNoErrorCarriesAPassword(t *testing.T) {
 
 func TestOpenDialsTheGivenAddress(t *testing.T) {
 	f := newFixture(t)
-	proxy := newRelay(t, testDSN(t))
-	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer s.Close()
+	s, proxy := f.behindRelay(t)
 	if _, claimed, err := s.Begin(f.ctx, "c", "m", at(0), lease); err != nil || !claimed {
 		t.Fatal(claimed, err)
 	}
@@ -80,10 +77,7 @@ func TestOpenDialsTheGivenAddress(t *testing.T) {
 
 func TestEachCallIsOneRoundTripOnceWarm(t *testing.T) {
 	f := newFixture(t)
-	proxy := newRelay(t, testDSN(t))
-	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer s.Close()
+	s, proxy := f.behindRelay(t)
 	must(t, s.Warm(f.ctx))
 	var r model.Record
 	for _, c := range []struct {
@@ -125,10 +119,7 @@ func TestAConnectionThatTheServerEndedIsNotUsed(t *testing.T) {
 
 func TestALostReplyIsUnknown(t *testing.T) {
 	f := newFixture(t)
-	proxy := newRelay(t, testDSN(t))
-	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer s.Close()
+	s, proxy := f.behindRelay(t)
 	must(t, s.Warm(f.ctx))
 	proxy.swallowReplies()
 	_, claimed, err := s.BeginAs(f.ctx, "c", "m", "n", at(0), lease)
@@ -146,14 +137,11 @@ func TestALostReplyIsUnknown(t *testing.T) {
 // transaction was committed.
 func TestALostReplyToTheCommitIsUnknown(t *testing.T) {
 	f := newFixture(t)
-	proxy := newRelay(t, testDSN(t))
-	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer s.Close()
+	s, proxy := f.behindRelay(t)
 	must(t, s.Warm(f.ctx))
 	r := f.begin(t, "m", at(0), lease)
 	claim := postgres.Claim{Consumer: "c", MessageID: "m", Record: r, Now: at(0)}
-	err = s.CommitTx(f.ctx, claim, func(pgx.Tx) error {
+	err := s.CommitTx(f.ctx, claim, func(pgx.Tx) error {
 		proxy.swallowReplies()
 		return nil
 	})
@@ -229,10 +217,7 @@ func TestSettledWaitsForWhatStillExecutes(t *testing.T) {
 	holder := f.inTx(t, "select from {table} for update")
 	ctx, cancel := context.WithCancel(f.ctx)
 	ended := make(chan error, 1)
-	proxy := newRelay(t, testDSN(t))
-	s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-	must(t, err)
-	defer s.Close()
+	s, proxy := f.behindRelay(t)
 	go func() { ended <- s.Complete(ctx, "c", "m", at(0)) }()
 	f.awaitBlocked(t, pidOf(holder))
 	proxy.cut()

@@ -53,20 +53,11 @@ func TestOwnersCallsWaitForWhoeverIsFaster(t *testing.T) {
 // awaitWaiting returns once that many sessions wait for a lock.
 func (f *fixture) awaitWaiting(t testing.TB, n int) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	f.await(t, "so many sessions that wait for a lock", func() bool {
 		var waiting int
 		must(t, f.raw.QueryRow(f.ctx, "select count(*) from pg_locks where not granted and locktype in ('transactionid', 'tuple')").Scan(&waiting))
-		if waiting >= n {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-f.ctx.Done():
-			t.Fatalf("%d sessions wait, want %d", waiting, n)
-		}
-	}
+		return waiting >= n
+	})
 }
 
 // An owner that does all at once gets one end, and no call says otherwise.
@@ -192,10 +183,7 @@ func TestALostReplyToAnOwnersCallIsUnknownAndMayBeAskedAgain(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"complete result", "release", "extend", "bury"} {
 		t.Run(name, func(t *testing.T) {
-			proxy := newRelay(t, testDSN(t))
-			s, err := postgres.OpenWorker(f.ctx, testDSN(t), f.namespace, proxy.addr())
-			must(t, err)
-			defer s.Close()
+			s, proxy := f.behindRelay(t)
 			r, _, err := s.Begin(f.ctx, "c", name, at(0), lease)
 			must(t, err)
 			proxy.swallowReplies()

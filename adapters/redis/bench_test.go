@@ -28,7 +28,7 @@ import (
 //
 // The figure to set beside calls/s is the harmonic mean of the two rates.
 func BenchmarkBeginComplete(b *testing.B) {
-	url := realRedis.url(b)
+	url := realRedis.Need(b).DSN()
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
 			s := open(b, url, Options{Namespace: freshNamespace(b, url), PoolSize: clients})

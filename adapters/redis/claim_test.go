@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -187,6 +188,37 @@ func TestNewClientHasTheSettingsOfAStore(t *testing.T) {
 	}
 	if _, err := Prefix("a{b"); err == nil {
 		t.Error("a prefix of no namespace")
+	}
+}
+
+// warmer is a store to be opened.
+type warmer struct{ err error }
+
+func (w *warmer) Warm(context.Context) error { return w.err }
+
+func TestAStoreThatCannotBeOpenedLeavesNoClientBehind(t *testing.T) {
+	server := miniredis.RunT(t)
+	cold, unmade := errors.New("cold"), errors.New("unmade")
+	for _, c := range []struct {
+		store     *warmer
+		err, want error
+	}{
+		{&warmer{}, nil, nil},
+		{&warmer{cold}, nil, cold},
+		{nil, unmade, unmade},
+	} {
+		client, err := NewClient("redis://"+server.Addr(), Options{Namespace: "n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Opened(t.Context(), client, c.store, c.err)
+		if !errors.Is(err, c.want) || (s != nil) != (c.want == nil) {
+			t.Errorf("got %v, %v; want error %v", s, err, c.want)
+		}
+		if closed := errors.Is(client.Ping(t.Context()).Err(), goredis.ErrClosed); closed != (c.want != nil) {
+			t.Errorf("error %v, client closed: %v", c.want, closed)
+		}
+		_ = client.Close() // a second time in two of the cases
 	}
 }
 

@@ -28,6 +28,20 @@ func NewClient(url string, o Options) (*goredis.Client, error) {
 	return goredis.NewClient(settings), nil
 }
 
+// Opened is how the opening of a store ends that has a client of its own: the store is warmed, for its first call to
+// cost what every call costs. If that fails, or the store was not made because of err, the client is closed, and the
+// error is either's.
+func Opened[S interface{ Warm(context.Context) error }](ctx context.Context, client *goredis.Client, s S, err error) (S, error) {
+	if err == nil {
+		err = s.Warm(ctx)
+	}
+	if err != nil {
+		var none S
+		return none, errors.Join(err, client.Close())
+	}
+	return s, nil
+}
+
 // CheckClient says why a client cannot carry a dedup store: it retries ([ErrRetries]), reads from replicas, or is
 // neither one server's nor a cluster's.
 func CheckClient(client goredis.UniversalClient) error {

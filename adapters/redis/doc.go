@@ -49,6 +49,6 @@
 //
 // # A store of your own
 //
-// [NewClient], [Script], [Send] and [Outcome] are what this store stands on, and [Drop], [Settled] and [Control] are
-// what the kit needs beside it; they serve another store on Redis as well. The package redisttl is one.
+// [NewClient], [Opened], [Script], [Send] and [Outcome] are what this store stands on, and [Drop], [Settled] and
+// [Control] are what the kit needs beside it; they serve another store on Redis as well. The package redisttl is one.
 package redis

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/effectonce/effectonce/adapters/redis"
 )
@@ -36,4 +37,26 @@ func Example() {
 	// true PROCESSING 1 <nil>
 	// <nil>
 	// false DONE <nil>
+}
+
+// A client of one's own, here of a cluster, must not repeat a command.
+func ExampleNew() {
+	ctx := context.Background()
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs:                 []string{"redis-1:6379", "redis-2:6379", "redis-3:6379"},
+		MaxRetries:            -1,
+		ContextTimeoutEnabled: true,
+	})
+	defer client.Close()
+	store, err := redis.New(client, redis.Options{Namespace: "orders"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := store.Warm(ctx); err != nil { // before the first message
+		fmt.Println(err)
+		return
+	}
+	claim, claimed, err := store.Begin(ctx, "billing", "m-1", time.Now(), 30*time.Second)
+	fmt.Println(claimed, claim.State, err)
 }

@@ -121,7 +121,7 @@ func TestSettledIsNotPossibleOnMiniredis(t *testing.T) {
 }
 
 func TestSettledAcceptsConnectionsThatAreIdleOrGone(t *testing.T) {
-	url := realRedis.url(t)
+	url := realRedis.Need(t).DSN()
 	namespace := freshNamespace(t, url)
 	s := open(t, url, Options{Namespace: namespace})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -139,7 +139,7 @@ func TestSettledAcceptsConnectionsThatAreIdleOrGone(t *testing.T) {
 
 // Half a command is in the server's query buffer: until its connection is closed, Settled waits.
 func TestSettledWaitsForHalfACommand(t *testing.T) {
-	url := realRedis.url(t)
+	url := realRedis.Need(t).DSN()
 	namespace := freshNamespace(t, url)
 	settings, err := goredis.ParseURL(url)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestSettledWaitsForHalfACommand(t *testing.T) {
 // What a client sent before it closed is more than Redis reads in one turn: others are served in between, and see it
 // undone. After Settled it is done.
 func TestSettledComesAfterAllThatAClosedConnectionSent(t *testing.T) {
-	url := realRedis.url(t)
+	url := realRedis.Need(t).DSN()
 	namespace := freshNamespace(t, url)
 	settings, err := goredis.ParseURL(url)
 	if err != nil {

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -90,12 +89,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := New(client, o)
 	if err == nil {
 		s.owned = true
-		err = s.Warm(ctx)
 	}
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	return s, nil
+	return Opened(ctx, client, s, err)
 }
 
 // Close ends a Store made by Open; for one made by New it does nothing.

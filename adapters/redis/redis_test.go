@@ -23,7 +23,7 @@ const lease = 10 * time.Second
 
 func eachServer(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("miniredis", func(t *testing.T) { test(t, "redis://"+miniredis.RunT(t).Addr()) })
-	t.Run("redis", func(t *testing.T) { test(t, realRedis.url(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, realRedis.Need(t).DSN()) })
 }
 
 func freshNamespace(t testing.TB, url string) string {

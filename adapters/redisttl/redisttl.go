@@ -95,12 +95,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := New(client, o)
 	if err == nil {
 		s.owned = true
-		err = s.Warm(ctx)
 	}
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
-	return s, nil
+	return redis.Opened(ctx, client, s, err)
 }
 
 // Close ends a Store made by Open; for one made by New it does nothing.

@@ -19,33 +19,6 @@ import (
 	"github.com/effectonce/effectonce/model"
 )
 
-func ExampleStore() {
-	server, err := miniredis.Run() // in place of a real one
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-
-	ctx := context.Background()
-	store, err := Open(ctx, "redis://"+server.Addr(), Options{Namespace: "orders", Window: 48 * time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer store.Close()
-
-	claim, claimed, err := store.Begin(ctx, "billing", "m-1", time.Now(), 30*time.Second)
-	fmt.Println(claimed, claim.State, err)
-	fmt.Println(store.CompleteClaim(ctx, "billing", "m-1", claim, time.Now()))
-	again, claimed, err := store.Begin(ctx, "billing", "m-1", time.Now(), 30*time.Second)
-	fmt.Println(claimed, again.State, err)
-	// Output:
-	// true PROCESSING <nil>
-	// <nil>
-	// false DONE <nil>
-}
-
 func TestContractStatesWhatTheStoreIs(t *testing.T) {
 	c := Contract(0, 0)
 	if err := c.Validate(); err != nil {
@@ -125,7 +98,7 @@ func TestALeaseIsNeverShorterThanAskedFor(t *testing.T) {
 func TestARealServerEndsALeaseAndTheWindowByItsOwnClock(t *testing.T) {
 	const short, long = 150 * time.Millisecond, time.Minute
 	const drift = 5 * time.Millisecond // of the server's wall clock, against which the test's is monotonic
-	url := realRedis.url(t)
+	url := realRedis.Need(t).DSN()
 	s, err := Open(t.Context(), url, Options{Namespace: newRow(t, row{t: t, url: url}).ns, Window: 2 * short})
 	if err != nil {
 		t.Fatal(err)

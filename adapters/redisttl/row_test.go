@@ -34,7 +34,7 @@ func eachServer(t *testing.T, run func(row)) {
 		run(newRow(t, row{t: t, url: "redis://" + server.Addr(), unit: time.Second, pass: server.FastForward}))
 	})
 	t.Run("redis", func(t *testing.T) {
-		r := newRow(t, row{t: t, url: realRedis.url(t), unit: time.Minute})
+		r := newRow(t, row{t: t, url: realRedis.Need(t).DSN(), unit: time.Minute})
 		r.pass = func(d time.Duration) { r.sooner(d) }
 		run(r)
 	})
