@@ -43,7 +43,7 @@ func liarDoors() []liarDoor {
 				broken.MarksOnError:    lost,
 				broken.AppliedOnError:  {model.NoLostEffect, model.TypedAnswers}, // a false DONE
 				broken.PruneOneUnitOff: {model.RememberedInWindow, model.PruneOnlyOldDone},
-				broken.PruneForgetsAll: {model.RememberedInWindow, model.ForgottenAfterWindow, model.PruneOnlyOldDone},
+				broken.PruneForgetsAll: {model.RememberedInWindow, model.ForgottenAfterWindow, model.PruneOnlyOldDone, model.DoneStaysDone},
 				broken.KeysJoined:      {model.KeysIndependent},
 			},
 			races: map[broken.Flaw][]model.InvariantID{broken.SelectThenWrite: once},
