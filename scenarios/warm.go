@@ -30,7 +30,7 @@ func (l *lane) warm(ctx context.Context, worker int, h *handle) {
 	now := epoch.Add(-warmUpAge)
 	old := now.Add(time.Hour)
 	if l.h.Contract.Clock == model.ServerClock {
-		old = longAgo // whatever a caller's now was, the records are as young as the plan's
+		old = time.Unix(0, 0).Add(24 * time.Hour) // whatever a caller's now was, the records are as young as the plan's
 	}
 	switch id := fmt.Sprintf("w%d %d", worker, l.warmed); {
 	case h.store == nil && l.countsWarmUps():
@@ -58,9 +58,6 @@ func (l *lane) warm(ctx context.Context, worker int, h *handle) {
 		}
 	}
 }
-
-// longAgo is before anything that a server's clock can have dated.
-var longAgo = time.Date(1970, time.January, 2, 0, 0, 0, 0, time.UTC)
 
 // countsWarmUps: what is finished in a warm-up bears the server's time, and the plan's own Prune would count it.
 func (l *lane) countsWarmUps() bool {
