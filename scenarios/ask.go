@@ -47,7 +47,7 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 		return err
 	}
 	if acceptedKeys(g.h.Contract, ordinaryKeys) == nil {
-		return fmt.Errorf("scenarios: %s: Contract.AcceptsKey refuses every key that plans are drawn with, such as \"orders\" and \"17-m1\", or \"171\"", g.h.Name)
+		return fmt.Errorf("scenarios: %s: Contract.AcceptsKey refuses every key that plans are drawn with, such as \"orders\" and \"7000017-m1\", or \"70000171\"", g.h.Name)
 	}
 	g.planner = newPlanner(newSurface(g.h, g.found))
 	return g.separate(ctx, l, first)

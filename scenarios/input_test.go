@@ -123,16 +123,16 @@ func TestAWaiverCountsUntilItRunsOut(t *testing.T) {
 
 // Right stores that were accused once, each for what its facts allow.
 func TestFactsThatAllowMoreAreHeeded(t *testing.T) {
-	stores := perNamespace[*broken.Memory]{open: func() *broken.Memory {
+	stores := scenarios.PerNamespace(func() *broken.Memory {
 		m := broken.NewMemory(broken.None)
 		m.PruneLimit = 1
 		return m
-	}}
+	})
 	few := brokenMemory(broken.None)
 	few.Name, few.Contract.PruneAtMost = "prunes at most one", 1
-	few.Open = func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.get(env.Namespace), nil }
+	few.Open = func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.Get(env.Namespace), nil }
 	few.Effects = func(_ context.Context, namespace string) ([]model.Applied, error) {
-		return stores.get(namespace).Effects(), nil
+		return stores.Get(namespace).Effects(), nil
 	}
 	numbers := brokenMemory(broken.None)
 	numbers.Name, numbers.Contract.AcceptsKey = "numbers only", func(_, id string) error {

@@ -127,7 +127,7 @@ func (d *drawing) acceptable(family []model.Key) []model.Key {
 }
 
 func accepts(c model.Contract, k model.Key) bool {
-	numbered := strings.NewReplacer(numberMark, "1")
+	numbered := strings.NewReplacer(numberMark, planNumber(1))
 	return c.AcceptsKey == nil || c.AcceptsKey(numbered.Replace(k.Consumer), numbered.Replace(k.ID)) == nil
 }
 
@@ -148,9 +148,13 @@ func acceptedKeys(c model.Contract, n int) []model.Key {
 	return nil
 }
 
+// planNumber is as long for every plan, and begins as no confusable text does: a number before or behind digits must
+// not make another plan's key of this one's.
+func planNumber(i int) string { return strconv.Itoa(7_000_000 + i) }
+
 // nameKeys writes the plan's number into its keys.
 func nameKeys(p *Plan, i int) {
-	number := strconv.Itoa(i)
+	number := planNumber(i)
 	for k := range p.Keys {
 		p.Keys[k].ID = strings.ReplaceAll(p.Keys[k].ID, numberMark, number)
 		p.Keys[k].Consumer = strings.ReplaceAll(p.Keys[k].Consumer, numberMark, number)

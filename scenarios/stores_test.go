@@ -2,7 +2,6 @@ package scenarios_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 
 	"github.com/effectonce/effectonce/adapters/backend"
@@ -20,15 +19,15 @@ func TestRedis(t *testing.T) { scenarios.Test(t, redisHarness(t)) }
 func TestPostgres(t *testing.T) { scenarios.Test(t, postgresHarness(t)) }
 
 func memoryHarness() scenarios.Harness {
-	spaces := perNamespace[*memory.Space]{open: func() *memory.Space { return memory.New(memory.Options{}) }}
+	spaces := scenarios.PerNamespace(func() *memory.Space { return memory.New(memory.Options{}) })
 	return scenarios.Harness{
 		Name: "memory", Contract: memory.Contract(),
 		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) {
-			return spaces.get(env.Namespace).Open(), nil
+			return spaces.Get(env.Namespace).Open(), nil
 		},
-		Drop: spaces.drop,
+		Drop: spaces.Drop,
 		Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
-			return spaces.get(namespace).Effects(), nil
+			return spaces.Get(namespace).Effects(), nil
 		},
 	}
 }
@@ -69,32 +68,4 @@ func postgresHarness(t testing.TB) scenarios.Harness {
 		Prepare: admin.Prepare, Drop: admin.Drop, Effects: admin.Effects, Settled: admin.Settled,
 		Control: admin.Control, Blocked: admin.Blocked,
 	}
-}
-
-// perNamespace keeps one in-process store per namespace until it is dropped.
-type perNamespace[S any] struct {
-	mu     sync.Mutex
-	open   func() S
-	stores map[string]S
-}
-
-func (p *perNamespace[S]) get(namespace string) S {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s, known := p.stores[namespace]
-	if !known {
-		if p.stores == nil {
-			p.stores = map[string]S{}
-		}
-		s = p.open()
-		p.stores[namespace] = s
-	}
-	return s
-}
-
-func (p *perNamespace[S]) drop(_ context.Context, namespace string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.stores, namespace)
-	return nil
 }

@@ -1,4 +1,4 @@
-package scenarios_test
+package broken_test
 
 import (
 	"context"
@@ -108,12 +108,12 @@ func liarDoors() []liarDoor {
 }
 
 func memoryInbox(_ testing.TB, flaw broken.Flaw) scenarios.Harness {
-	boxes := &perNamespace[*broken.Inbox]{open: func() *broken.Inbox { return broken.NewInbox(flaw) }}
+	boxes := scenarios.PerNamespace(func() *broken.Inbox { return broken.NewInbox(flaw) })
 	return scenarios.Harness{
-		Name: "home-made inbox " + string(flaw), Contract: model.Contract{NoLease: true, NoAttempts: true}, Drop: boxes.drop,
-		OpenInbox: func(_ context.Context, env scenarios.Env) (model.Inbox, error) { return boxes.get(env.Namespace), nil },
+		Name: "home-made inbox " + string(flaw), Contract: model.Contract{NoLease: true, NoAttempts: true}, Drop: boxes.Drop,
+		OpenInbox: func(_ context.Context, env scenarios.Env) (model.Inbox, error) { return boxes.Get(env.Namespace), nil },
 		Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
-			return boxes.get(namespace).Effects(), nil
+			return boxes.Get(namespace).Effects(), nil
 		},
 	}
 }
@@ -125,10 +125,10 @@ func memoryConsumer(_ testing.TB, flaw broken.Flaw) scenarios.Harness {
 
 func timedStore(_ testing.TB, flaw broken.Flaw) scenarios.Harness {
 	hand := &serverclock.Hand{}
-	stores := &perNamespace[*broken.Timed]{open: func() *broken.Timed { return broken.NewTimed(flaw, hand.Now) }}
+	stores := scenarios.PerNamespace(func() *broken.Timed { return broken.NewTimed(flaw, hand.Now) })
 	return scenarios.Harness{
-		Name: "home-made clock " + string(flaw), Contract: broken.TimedContract(), Advance: hand.Advance, Drop: stores.drop,
-		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.get(env.Namespace), nil },
+		Name: "home-made clock " + string(flaw), Contract: broken.TimedContract(), Advance: hand.Advance, Drop: stores.Drop,
+		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.Get(env.Namespace), nil },
 	}
 }
 

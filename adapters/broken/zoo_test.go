@@ -1,4 +1,4 @@
-package scenarios_test
+package broken_test
 
 import (
 	"context"
@@ -181,13 +181,13 @@ func inProcess(flaw broken.Flaw) func(testing.TB) scenarios.Harness {
 }
 
 func brokenMemory(flaw broken.Flaw) scenarios.Harness {
-	stores := perNamespace[*broken.Memory]{open: func() *broken.Memory { return broken.NewMemory(flaw) }}
+	stores := scenarios.PerNamespace(func() *broken.Memory { return broken.NewMemory(flaw) })
 	return scenarios.Harness{
 		Name: string("home-made " + flaw),
-		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.get(env.Namespace), nil },
-		Drop: stores.drop,
+		Open: func(_ context.Context, env scenarios.Env) (model.Store, error) { return stores.Get(env.Namespace), nil },
+		Drop: stores.Drop,
 		Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
-			return stores.get(namespace).Effects(), nil
+			return stores.Get(namespace).Effects(), nil
 		},
 	}
 }

@@ -1,4 +1,4 @@
-package scenarios_test
+package broken_test
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestIndependentRightStoresPass(t *testing.T) {
 }
 
 func independent() map[string]scenarios.Harness {
-	tables := perNamespace[*holding.Table]{open: holding.NewTable}
+	tables := scenarios.PerNamespace(holding.NewTable)
 	return map[string]scenarios.Harness{
 		"plain": {
 			Name: "plain",
@@ -37,11 +37,11 @@ func independent() map[string]scenarios.Harness {
 		"holding": {
 			Name: "holding",
 			Open: func(_ context.Context, env scenarios.Env) (model.Store, error) {
-				return adapters.From(tables.get(env.Namespace).Open(), func(r holding.Record) model.Record {
+				return adapters.From(tables.Get(env.Namespace).Open(), func(r holding.Record) model.Record {
 					return model.Record{State: model.State(r.State), Attempts: r.Attempts, LeaseUntil: r.LeaseUntil, UpdatedAt: r.UpdatedAt}
 				}), nil
 			},
-			Drop: tables.drop,
+			Drop: tables.Drop,
 		},
 		"strict": {
 			Name: "strict",
@@ -72,14 +72,11 @@ func TestSilence(t *testing.T) {
 			scenarios.Test(t, open(t), scenarios.Plans(plans), scenarios.Budget(silenceBudget))
 		})
 	}
-	quiet("memory", *silencePlans, func(*testing.T) scenarios.Harness { return memoryHarness() })
 	quiet("home-made", *silencePlans, func(*testing.T) scenarios.Harness { return brokenMemory(broken.None) })
 	for name, h := range independent() {
 		quiet(name, *silencePlans, func(*testing.T) scenarios.Harness { return h })
 	}
 	few := *silencePlans / silenceOnServers
-	quiet("redis", few, func(t *testing.T) scenarios.Harness { return redisHarness(t) })
-	quiet("postgres", few, func(t *testing.T) scenarios.Harness { return postgresHarness(t) })
 	quiet("home-made redis", few, func(t *testing.T) scenarios.Harness { return onRedis(broken.None)(t) })
 	quiet("home-made postgres", few, func(t *testing.T) scenarios.Harness { return onPostgres(broken.None)(t) })
 }

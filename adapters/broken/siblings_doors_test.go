@@ -1,4 +1,4 @@
-package scenarios_test
+package broken_test
 
 import (
 	"context"
@@ -72,17 +72,17 @@ func independentDoors() map[string]scenarios.Harness {
 	all := rightConsumers()
 	maps.Copy(all, rightClocks())
 	for name, reads := range map[string]bool{"mailbox": false, "mailbox with a reader": true} {
-		boxes := perNamespace[*mailbox.Box]{open: mailbox.New}
+		boxes := scenarios.PerNamespace(mailbox.New)
 		all[name] = scenarios.Harness{
-			Name: name, Contract: model.Contract{NoLease: true, NoAttempts: true}, Drop: boxes.drop,
+			Name: name, Contract: model.Contract{NoLease: true, NoAttempts: true}, Drop: boxes.Drop,
 			OpenInbox: func(_ context.Context, env scenarios.Env) (model.Inbox, error) {
 				if reads {
-					return mailbox.Reading{Box: boxes.get(env.Namespace)}, nil
+					return mailbox.Reading{Box: boxes.Get(env.Namespace)}, nil
 				}
-				return boxes.get(env.Namespace), nil
+				return boxes.Get(env.Namespace), nil
 			},
 			Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
-				return boxes.get(namespace).Effects(), nil
+				return boxes.Get(namespace).Effects(), nil
 			},
 		}
 	}
@@ -91,14 +91,14 @@ func independentDoors() map[string]scenarios.Harness {
 
 // consumers is a harness of consumers that share something in this process.
 func consumers[S interface{ Effects() []model.Applied }](name string, c model.Contract, make func() S, open func(S, scenarios.Env) scenarios.Consumer) scenarios.Harness {
-	shared := &perNamespace[S]{open: make}
+	shared := scenarios.PerNamespace(make)
 	return scenarios.Harness{
-		Name: name, Contract: c, Drop: shared.drop,
+		Name: name, Contract: c, Drop: shared.Drop,
 		OpenConsumer: func(_ context.Context, env scenarios.Env) (scenarios.Consumer, error) {
-			return open(shared.get(env.Namespace), env), nil
+			return open(shared.Get(env.Namespace), env), nil
 		},
 		Effects: func(_ context.Context, namespace string) ([]model.Applied, error) {
-			return shared.get(namespace).Effects(), nil
+			return shared.Get(namespace).Effects(), nil
 		},
 	}
 }
@@ -112,10 +112,10 @@ func rightConsumers() map[string]scenarios.Harness {
 				return &mailbox.Reader{Box: b, Now: env.Now}
 			}),
 	}
-	marks := &perNamespace[*sync.Map]{open: func() *sync.Map { return &sync.Map{} }}
+	marks := scenarios.PerNamespace(func() *sync.Map { return &sync.Map{} })
 	all["marked upsert"] = consumers("marked upsert", model.Contract{}, upsert.New,
 		func(o *upsert.Orders, env scenarios.Env) scenarios.Consumer {
-			return upsert.Marked{Orders: o, Marks: marks.get(env.Namespace), Now: env.Now}
+			return upsert.Marked{Orders: o, Marks: marks.Get(env.Namespace), Now: env.Now}
 		})
 	for name, window := range map[string]time.Duration{"its own clock": 0, "its own clock, shortly": 400 * time.Millisecond} {
 		own := model.Contract{Clock: model.ServerClock, Window: window, Redelivery: window / 2}
@@ -202,13 +202,13 @@ func serverClock(name string, kind serverclock.Kind, full, advanced bool) scenar
 		hand := &serverclock.Hand{}
 		kind.Now, h.Advance = hand.Now, hand.Advance
 	}
-	servers := perNamespace[*serverclock.Server]{open: func() *serverclock.Server { return serverclock.New(kind) }}
-	h.Drop = servers.drop
+	servers := scenarios.PerNamespace(func() *serverclock.Server { return serverclock.New(kind) })
+	h.Drop = servers.Drop
 	h.Open = func(_ context.Context, env scenarios.Env) (model.Store, error) {
 		if full {
-			return serverclock.Full{Server: servers.get(env.Namespace)}, nil
+			return serverclock.Full{Server: servers.Get(env.Namespace)}, nil
 		}
-		return servers.get(env.Namespace), nil
+		return servers.Get(env.Namespace), nil
 	}
 	return h
 }
