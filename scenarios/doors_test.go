@@ -15,9 +15,6 @@ import (
 	"github.com/effectonce/effectonce/scenarios"
 )
 
-// brief is the budget of what runs beside the three stores: the default run is for people who wait.
-var brief = scenarios.Budget(4 * time.Second)
-
 // The other doors: an inbox, whole consumers, and stores that live by their server's clock.
 
 func TestPostgresInbox(t *testing.T) {

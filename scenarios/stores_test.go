@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/effectonce/effectonce/adapters/backend"
 	"github.com/effectonce/effectonce/adapters/memory"
@@ -12,11 +13,17 @@ import (
 	"github.com/effectonce/effectonce/scenarios"
 )
 
+// short and brief are budgets: this run is for people who wait. A campaign sets EFFECTONCE_BUDGET and EFFECTONCE_PLANS.
+var (
+	short = scenarios.Budget(6 * time.Second)
+	brief = scenarios.Budget(3 * time.Second)
+)
+
 func TestMemory(t *testing.T) { scenarios.Test(t, memoryHarness()) }
 
-func TestRedis(t *testing.T) { scenarios.Test(t, redisHarness(t)) }
+func TestRedis(t *testing.T) { scenarios.Test(t, redisHarness(t), short) }
 
-func TestPostgres(t *testing.T) { scenarios.Test(t, postgresHarness(t)) }
+func TestPostgres(t *testing.T) { scenarios.Test(t, postgresHarness(t), short) }
 
 func memoryHarness() scenarios.Harness {
 	spaces := scenarios.PerNamespace(func() *memory.Space { return memory.New(memory.Options{}) })
