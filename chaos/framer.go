@@ -21,7 +21,7 @@ type framer interface {
 	mid() bool
 	// idle reports whether no request has begun, and nothing that was asked waits for its answer.
 	idle() bool
-	// answer is the last thing that the server said which is worth telling, in a word, and without data.
+	// answer is the last thing worth telling that the server said since it owed nothing, in a word and without data.
 	answer() string
 	// backend is the number by which the server calls this connection's process. Zero: none, or not known.
 	backend() uint32

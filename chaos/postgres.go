@@ -193,6 +193,9 @@ func (p *postgres) copy(kind byte) {
 
 // expect adds what the server will answer to the request that is now whole.
 func (p *postgres) expect() {
+	if len(p.expected) == 0 {
+		p.said = ""
+	}
 	for _, kind := range p.next {
 		if p.skipping && kind != 'Z' {
 			continue

@@ -14,8 +14,6 @@ import (
 	"github.com/effectonce/effectonce/chaos"
 )
 
-const losses = 200 // replies lost per server
-
 // take gets a test a real server of its own, which it may break, or skips with the remedy.
 func take(t testing.TB, get func(context.Context, backend.Options) (*backend.Server, error)) *backend.Server {
 	t.Helper()
@@ -30,6 +28,13 @@ func take(t testing.TB, get func(context.Context, backend.Options) (*backend.Ser
 
 func openPostgres(t testing.TB, s *backend.Server, addr string) *pgx.Conn {
 	t.Helper()
+	return openPostgresBy(t, s, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	})
+}
+
+func openPostgresBy(t testing.TB, s *backend.Server, dial func(context.Context, string, string) (net.Conn, error)) *pgx.Conn {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cfg, err := pgx.ParseConfig(s.DSN())
@@ -38,9 +43,7 @@ func openPostgres(t testing.TB, s *backend.Server, addr string) *pgx.Conn {
 	}
 	// Whatever hosts the DSN names, the driver dials the proxy, and nothing else when that fails.
 	cfg.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
-	cfg.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
+	cfg.DialFunc = dial
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -55,11 +58,17 @@ func openPostgres(t testing.TB, s *backend.Server, addr string) *pgx.Conn {
 
 func openRedis(t testing.TB, s *backend.Server, addr string) *redis.Client {
 	t.Helper()
+	return openRedisBy(t, s, addr, nil)
+}
+
+// openRedisBy dials by a function of the test's own, if it has one.
+func openRedisBy(t testing.TB, s *backend.Server, addr string, dial func(context.Context, string, string) (net.Conn, error)) *redis.Client {
+	t.Helper()
 	opts, err := redis.ParseURL(s.DSN())
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Addr, opts.MaxRetries, opts.PoolSize = addr, -1, 1
+	opts.Addr, opts.MaxRetries, opts.PoolSize, opts.Dialer = addr, -1, 1, dial
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { client.Close() })
@@ -109,7 +118,7 @@ func TestRedisAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := 1; i <= losses; i++ {
+	for i := 1; i <= *exact; i++ {
 		warm()
 		lose(t, p, func() error { return client.Incr(ctx, key).Err() })
 		if got, err := beside.Get(ctx, key).Int(); err != nil || got != i {
@@ -122,7 +131,7 @@ func TestRedisAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
 		}
 	}
 	t.Logf("INCR applied %d of %d, SET %d of %d, the caller got an error each time; %v a loss with its new connection",
-		losses, losses, losses, losses, time.Since(start)/(2*losses))
+		*exact, *exact, *exact, *exact, time.Since(start)/time.Duration(2**exact))
 }
 
 func TestPostgresAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
@@ -137,7 +146,7 @@ func TestPostgresAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
 	}
 	defer beside.Exec(context.WithoutCancel(ctx), "DROP TABLE "+table)
 	start := time.Now()
-	for i := 1; i <= losses; i++ {
+	for i := 1; i <= *exact; i++ {
 		client := openPostgres(t, s, p.Addr())
 		if _, err := client.Prepare(ctx, "add", "INSERT INTO "+table+" VALUES ($1)"); err != nil {
 			t.Fatal(err)
@@ -152,7 +161,7 @@ func TestPostgresAppliesEveryRequestWhoseReplyIsLost(t *testing.T) {
 		}
 	}
 	t.Logf("INSERT applied %d of %d, the caller got an error each time; %v a loss with its new connection",
-		losses, losses, time.Since(start)/losses)
+		*exact, *exact, time.Since(start)/time.Duration(*exact))
 }
 
 // A COMMIT whose reply is lost is committed, and the transaction of a reply lost before COMMIT is rolled back by

@@ -13,18 +13,20 @@ func (w *wire) heard(b []byte, at time.Time) (out []byte, over bool) {
 		w.speak(QuietTime, nil)
 	}
 	ends := w.listen(b)
-	if !w.counted {
+	if !w.counted && !w.over {
 		return b, false // a handshake, a word unasked, or the rest of a reply under QuietTime
 	}
-	whole := w.framer.idle()
+	whole := w.counted && w.framer.idle()
 	a := w.fault
 	if whole {
 		w.counted = false
-		if a != nil {
+		if a != nil && a.state.Forwarded == Wholly {
 			a.state.ReplySeen, a.state.Answer = at, w.framer.answer()
 		}
 	}
 	switch {
+	case w.over:
+		return nil, false // its end is on the way
 	case a == nil || a.taken && !a.state.Fired, !a.state.Kind.ofReply():
 		if whole && a != nil && !a.state.Fired {
 			w.release()

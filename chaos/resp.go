@@ -122,7 +122,9 @@ func (r *resp) command() (request, error) {
 	q := request{whole: true, plain: true}
 	name, sub := r.words[0], r.words[1]
 	if r.have > 0 {
-		r.open++
+		if r.open++; r.open == 1 {
+			r.replies.said = ""
+		}
 		if !prepares(name, sub) {
 			q.runs, q.word, q.commands = r.size, name, 1
 		}
