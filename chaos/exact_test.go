@@ -103,11 +103,7 @@ func try(t *testing.T, p *chaos.Proxy, e *ears, kind chaos.Kind, c trial, sum *t
 	if err == nil || !state.Fired {
 		fail("the call: %v; %+v", err, state)
 	}
-	select {
-	case <-armed.Over():
-	case <-time.After(patience):
-		fail("the server's side was not closed")
-	}
+	waitOver(t, armed)
 	sum.took += time.Since(begun)
 	state = armed.State()
 	n := c.wrote()
@@ -147,6 +143,16 @@ func try(t *testing.T, p *chaos.Proxy, e *ears, kind chaos.Kind, c trial, sum *t
 		sum.all++
 	} else {
 		sum.none++
+	}
+}
+
+// waitOver waits until the server has ended the connection of a fault.
+func waitOver(t testing.TB, armed *chaos.Armed) {
+	t.Helper()
+	select {
+	case <-armed.Over():
+	case <-time.After(patience):
+		t.Fatalf("the server's side was not closed: %+v", armed.State())
 	}
 }
 

@@ -21,6 +21,8 @@ type framer interface {
 	mid() bool
 	// idle reports whether no request has begun, and nothing that was asked waits for its answer.
 	idle() bool
+	// invites reports whether the last that the server said is no answer, but asks for the rest of a request.
+	invites() bool
 	// answer is the last thing worth telling that the server said since it owed nothing, in a word and without data.
 	answer() string
 	// backend is the number by which the server calls this connection's process. Zero: none, or not known.
@@ -106,5 +108,6 @@ func (q *quiet) heard(b []byte) (int, bool, error) {
 
 func (*quiet) mid() bool       { return false }
 func (q *quiet) idle() bool    { return !q.waiting }
+func (*quiet) invites() bool   { return false }
 func (*quiet) answer() string  { return "" }
 func (*quiet) backend() uint32 { return 0 }

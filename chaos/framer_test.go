@@ -260,19 +260,18 @@ func TestPostgresKnowsWhenAllIsAnswered(t *testing.T) {
 			{said(bind, execute, sync), answers(ready('I')), true, ""}},
 		"notices": {{query, answers(&pgproto3.NoticeResponse{}, &pgproto3.ParameterStatus{}, &pgproto3.NotificationResponse{}), false, ""}},
 		"copy": {
-			{query, answers(copyIn), true, ""},
-			{said(&pgproto3.CopyData{Data: []byte("x")}), "", false, ""},
-			{said(&pgproto3.CopyDone{}), answers(done("COPY 1"), ready('I')), true, "COPY 1"}},
+			{query, answers(copyIn), false, ""},
+			{said(&pgproto3.CopyData{Data: []byte("x")}, &pgproto3.CopyDone{}), answers(done("COPY 1"), ready('I')), true, "COPY 1"}},
 		"copy, data first": {
-			{query + said(&pgproto3.CopyData{Data: []byte("x")}), answers(copyIn), false, ""},
-			{said(&pgproto3.CopyDone{}), answers(done("COPY 1"), ready('I')), true, "COPY 1"}},
-		"copy, all first": {
 			{query + said(&pgproto3.CopyData{}, &pgproto3.CopyDone{}), answers(copyIn), false, ""},
 			{"", answers(done("COPY 1"), ready('I')), true, "COPY 1"}},
+		"copy, extended": {
+			{said(parse, bind, execute, sync), answers(parsed, bound, copyIn), false, ""},
+			{said(&pgproto3.CopyDone{}, sync), answers(done("COPY 0"), ready('I')), true, "COPY 0"}},
 		"copy that fails": {
-			{query, answers(copyIn), true, ""},
+			{query, answers(copyIn), false, ""},
 			{said(&pgproto3.CopyData{}), answers(failed, ready('I')), true, "error 23505"},
-			{said(&pgproto3.CopyData{}, &pgproto3.CopyDone{}), "", true, ""}},
+			{said(&pgproto3.CopyData{}, &pgproto3.CopyDone{}), "", true, "error 23505"}},
 	} {
 		for _, inBytes := range []bool{false, true} {
 			p := newPostgres()

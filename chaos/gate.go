@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"time"
@@ -24,7 +25,8 @@ type wire struct {
 	held     []byte // from the client, not yet passed on
 	unit     int    // where in held the request begins that is being read
 	runs     int    // how much of held brings the server to execute something; 0: none does
-	word     string
+	word     string // the first thing in it that is executed
+	partial  string // what the request is that is being read
 	commands int
 
 	counted bool   // a step is under way
@@ -97,8 +99,10 @@ func (w *wire) read(at int) {
 			w.runs, w.word = w.unit+r.runs, r.word
 		}
 		if !r.whole {
+			w.partial = r.word
 			continue
 		}
+		w.partial = ""
 		w.commands += r.commands
 		if r.plain {
 			w.refused = false
@@ -127,7 +131,7 @@ func (w *wire) pass(last bool) (out []byte, over bool) {
 		w.begin()
 	}
 	out, over = w.broken(w.held, mid)
-	w.held, w.unit, w.runs, w.commands = nil, 0, 0, 0
+	w.held, w.unit, w.runs, w.word, w.commands = nil, 0, 0, "", 0
 	w.over = over
 	return out, over
 }
@@ -138,7 +142,7 @@ func (w *wire) begin() {
 	p.requests++
 	w.counted = true
 	if w.runs == 0 {
-		w.runs = len(w.held)
+		w.runs, w.word = len(w.held), cmp.Or(w.partial, "a large request")
 	}
 	a := p.armed
 	if a == nil || a.target != p.requests {
@@ -148,10 +152,7 @@ func (w *wire) begin() {
 	s := &a.state
 	s.Reached, s.Request, s.Connection, s.Backend = true, w.word, w.number, w.framer.backend()
 	s.Protocol = Protocol(w.framer.name())
-	switch {
-	case w.word == "":
-		s.Request = "a large request"
-	case w.commands > 1:
+	if w.commands > 1 {
 		s.Request = fmt.Sprintf("%s and %d more", w.word, w.commands-1)
 	}
 }

@@ -99,17 +99,12 @@ func requests(w *wire, stub *toxics.ToxicStub) {
 			return
 		case chunk := <-stub.Input:
 			if chunk == nil {
-				if rest := w.left(); len(rest) > 0 {
-					stub.Output <- &stream.StreamChunk{Data: rest, Timestamp: time.Now()}
-				}
+				send(stub, w.left(), time.Now())
 				stub.Close()
 				return
 			}
 			out, over := w.sent(chunk.Data)
-			if len(out) > 0 {
-				chunk.Data = out
-				stub.Output <- chunk
-			}
+			send(stub, out, chunk.Timestamp)
 			if over {
 				stub.Close()
 				for range stub.Input { // swallowed until the client's side has ended
@@ -134,9 +129,9 @@ func replies(w *wire, stub *toxics.ToxicStub) {
 				stub.Close()
 				return
 			}
-			if chunk.Data, over = w.heard(chunk.Data, chunk.Timestamp); len(chunk.Data) > 0 {
-				stub.Output <- chunk
-			}
+			var out []byte
+			out, over = w.heard(chunk.Data, chunk.Timestamp)
+			send(stub, out, chunk.Timestamp)
 		}
 	}
 	// Closing the chain's end, and not the connection, lets the client have all that was sent before.
@@ -145,6 +140,17 @@ func replies(w *wire, stub *toxics.ToxicStub) {
 		w.heard(chunk.Data, chunk.Timestamp)
 	}
 	w.ended()
+}
+
+// maxChunk is how much a link reads and writes at once. The link's end loses bytes of chunks that are larger.
+const maxChunk = 32 << 10
+
+func send(stub *toxics.ToxicStub, b []byte, at time.Time) {
+	for len(b) > 0 {
+		n := min(len(b), maxChunk)
+		stub.Output <- &stream.StreamChunk{Data: b[:n], Timestamp: at}
+		b = b[n:]
+	}
 }
 
 var (

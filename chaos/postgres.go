@@ -20,7 +20,7 @@ func startupCode(code uint32) bool {
 }
 
 // postgres finds the requests of the frontend/backend protocol, version 3: what the client says up to a Query, a
-// Sync, a Flush or a FunctionCall, and each piece of a COPY. Start-up, passwords, a request in which nothing is
+// Sync, a Flush or a FunctionCall; a COPY with all its data is one. Start-up, passwords, a request in which nothing is
 // executed (parse, describe, close), pings, and settings changed outside a transaction are no steps. BEGIN and COMMIT
 // are requests as all others are.
 type postgres struct {
@@ -36,10 +36,7 @@ type postgres struct {
 	expected []byte // what it is still to answer to those before
 	skipping bool   // it found an error and passes over everything up to a Sync
 	loose    bool   // something was executed and no Sync has ended its transaction yet
-
-	copying  bool // the server waits for the data of a COPY
-	data     bool // some came and its end did not
-	dataDone bool // its end came before the server asked for it
+	invited  bool   // the last it said is that it waits for the data of a COPY
 
 	statements, portals map[string]statement
 }
@@ -61,9 +58,8 @@ func (*postgres) name() string      { return string(Postgres) }
 func (p *postgres) mid() bool       { return p.size > 0 }
 func (p *postgres) answer() string  { return p.said }
 func (p *postgres) backend() uint32 { return p.process }
-func (p *postgres) idle() bool {
-	return p.size == 0 && (len(p.expected) == 0 || p.copying && !p.data)
-}
+func (p *postgres) idle() bool      { return p.size == 0 && len(p.expected) == 0 }
+func (p *postgres) invites() bool   { return p.invited }
 
 func (p *postgres) sent(b []byte) (int, request, error) {
 	n, end, err := p.in.read(b, p.started)
@@ -150,9 +146,7 @@ func (p *postgres) message(kind byte, body []byte) error {
 	case 'H':
 		p.loose = p.loose || p.r.runs > 0
 		p.r.whole = true
-	case 'd', 'c', 'f':
-		p.copy(kind)
-	case 'p', 'X':
+	case 'd', 'c', 'f', 'p', 'X': // the data of a COPY belongs to the request that began it
 		p.r.whole = true
 	default:
 		return errors.New("a message of an unknown type")
@@ -177,23 +171,9 @@ func (p *postgres) ends(answer byte) {
 	p.next = append(p.next, answer)
 }
 
-// copy reads a piece of the data of a COPY. Each is passed on as it comes: the reply comes after the last. Data that
-// comes when no COPY can be under way belongs to one that has failed, and the server passes over it.
-func (p *postgres) copy(kind byte) {
-	p.r.whole = true
-	if !p.copying && len(p.expected) == 0 {
-		return
-	}
-	p.runs("copy data", false)
-	p.data = kind == 'd'
-	if !p.data {
-		p.copying, p.dataDone = false, true
-	}
-}
-
 // expect adds what the server will answer to the request that is now whole.
 func (p *postgres) expect() {
-	if len(p.expected) == 0 {
+	if len(p.next) > 0 && len(p.expected) == 0 {
 		p.said = ""
 	}
 	for _, kind := range p.next {
@@ -216,17 +196,16 @@ func (p *postgres) heard(b []byte) (int, bool, error) {
 
 // answered reads one message of the server.
 func (p *postgres) answered(kind byte, body []byte) error {
+	p.invited = kind == 'G'
 	switch kind {
 	case 'Z':
 		if len(body) > 0 {
 			p.status = body[0]
 		}
 		p.upToSync(1)
-		p.copying, p.data, p.dataDone = false, false, false
 	case 'E':
 		p.said = "error " + sqlState(body)
 		p.skipping = !p.upToSync(0)
-		p.copying, p.data, p.dataDone = false, false, false
 	case '1':
 		p.pop('P')
 	case '2':
@@ -244,7 +223,6 @@ func (p *postgres) answered(kind byte, body []byte) error {
 		if len(p.expected) > 0 && p.expected[0] == 'E' {
 			p.expected = p.expected[:1] // a Sync that came with it is passed over
 		}
-		p.copying = !p.dataDone
 	case 'K':
 		if len(body) >= 4 {
 			p.process = binary.BigEndian.Uint32(body)

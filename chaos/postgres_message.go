@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -69,13 +70,13 @@ func readSQL(text []byte, size int, status byte) (word string, calm bool) {
 	}
 	word = strings.ToUpper(sql[:min(end, maxWord)])
 	if !whole && size > len(text) {
-		return orUnknown(word), false
+		return cmp.Or(word, "?"), false
 	}
 	if sql == "" {
 		return "nothing", true
 	}
 	if status != 'I' || strings.Contains(sql, ";") {
-		return orUnknown(word), false
+		return cmp.Or(word, "?"), false
 	}
 	switch word {
 	case "SET", "RESET", "SHOW", "DEALLOCATE", "DISCARD":
@@ -83,14 +84,7 @@ func readSQL(text []byte, size int, status byte) (word string, calm bool) {
 	case "SELECT":
 		calm = strings.Join(strings.Fields(sql), " ")[len("SELECT"):] == " 1"
 	}
-	return orUnknown(word), calm
-}
-
-func orUnknown(word string) string {
-	if word == "" {
-		return "?"
-	}
-	return word
+	return cmp.Or(word, "?"), calm
 }
 
 // withoutComments drops the comments before a statement.

@@ -32,6 +32,8 @@ func (w *wire) heard(b []byte, at time.Time) (out []byte, over bool) {
 			w.release()
 		}
 		return b, false
+	case !a.state.Fired && !whole && w.framer.invites():
+		return b, false // a client that waits for it would wait for ever
 	case a.state.Kind == ReplyLost:
 		a.fired(at)
 		return nil, whole

@@ -34,6 +34,7 @@ type resp struct {
 func (*resp) name() string      { return string(Redis) }
 func (r *resp) mid() bool       { return r.size > 0 }
 func (r *resp) idle() bool      { return r.open == 0 && r.size == 0 }
+func (*resp) invites() bool     { return false }
 func (r *resp) answer() string  { return r.replies.said }
 func (r *resp) backend() uint32 { return 0 }
 
@@ -69,7 +70,7 @@ func (r *resp) sent(b []byte) (n int, _ request, err error) {
 			return n, q, err
 		}
 	}
-	return n, request{}, nil
+	return n, request{word: r.words[0]}, nil
 }
 
 // header reads a line: how many bulk strings come, or how long the next one is, or a whole command in the old style.
