@@ -51,7 +51,11 @@ func (w *wire) sent(b []byte) (out []byte, over bool) {
 	w.proxy.mu.Lock()
 	defer w.proxy.mu.Unlock()
 	from := len(w.held)
-	w.held = append(w.held, b...)
+	if from == 0 {
+		w.held = b
+	} else {
+		w.held = append(w.held, b...)
+	}
 	if w.framer == nil {
 		protocol, ok, err := w.proxy.protocol, true, error(nil)
 		if protocol == Detected {
@@ -169,6 +173,7 @@ func (w *wire) broken(b []byte, mid bool) (out []byte, over bool) {
 		switch s.Kind {
 		case RequestLost:
 			a.fired(now)
+			w.counted = false
 			return nil, true
 		case HalfRequest:
 			a.fired(now)

@@ -3,6 +3,8 @@ package chaos_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +132,47 @@ func TestWhatDriversDoBesideTheCallIsNoStep(t *testing.T) {
 			t.Errorf("%+v, want process %d", got, pid)
 		}
 	})
+}
+
+// A client may ask for TLS if it can do without, and is told of if it cannot.
+func TestWhatADriverMakesOfAServerWithoutTLS(t *testing.T) {
+	s := take(t, backend.Postgres)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := newProxy(t, s.Addr)
+	for _, mode := range []string{"require", "prefer"} {
+		cfg, err := pgx.ParseConfig(s.DSN())
+		if err != nil {
+			t.Fatal("the DSN cannot be read, although it was reached")
+		}
+		host, port, err := net.SplitHostPort(p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%s sslmode=%s", host, port, mode))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried.User, tried.Password, tried.Database = cfg.User, cfg.Password, cfg.Database
+		for _, f := range tried.Fallbacks {
+			f.Host, f.Port = tried.Host, tried.Port
+		}
+		c, err := pgx.ConnectConfig(ctx, tried)
+		if mode == "require" {
+			if err == nil {
+				t.Fatal("TLS through the gate")
+			}
+			eventually(t, "there is trouble", func() bool { return p.Trouble() != nil })
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(ctx)
+		if p.Trouble() != nil || p.Requests() != 0 {
+			t.Errorf("trouble %v, %d requests", p.Trouble(), p.Requests())
+		}
+	}
 }
 
 func TestACancelReachesTheServerThroughTheProxy(t *testing.T) {

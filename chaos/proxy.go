@@ -92,9 +92,10 @@ func (p *Proxy) Requests() int {
 	return p.requests
 }
 
-// Unanswered is on how many connections the server owes an answer, or may still be at what a client that is gone
-// had asked for. If it is zero, nothing that was sent through this proxy can still take effect, unless it was sent in
-// a protocol that the gate does not know.
+// Unanswered is on how many connections the server owes an answer to a step, or may still be at one that a client
+// asked for which is gone. If it is zero, nothing that the gate passed on so far can still take effect, but for what
+// was said in a protocol that it does not know. A request that its client wrote and gave up on may be on its way to
+// the gate.
 func (p *Proxy) Unanswered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
