@@ -57,15 +57,15 @@ func (w *wire) sent(b []byte) (out []byte, over bool) {
 		w.held = append(w.held, b...)
 	}
 	if w.framer == nil {
-		protocol, ok, err := w.proxy.protocol, true, error(nil)
+		protocol, known, err := w.proxy.protocol, true, error(nil)
 		if protocol == Detected {
-			protocol, ok, err = detect(w.held)
+			protocol, known, err = detect(w.held)
 		}
 		if err != nil {
 			w.refuse(err)
 			return nil, true
 		}
-		if !ok {
+		if !known {
 			return nil, false
 		}
 		w.speak(protocol, nil)

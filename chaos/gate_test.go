@@ -262,6 +262,18 @@ func TestEveryFaultWithoutAProtocol(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoRequestOfItsProtocolIsPassedOnAndSaid(t *testing.T) {
+	d := serveDeaf(t)
+	p := newProxy(t, d.Addr().String())
+	c := dial(t, p)
+	const text = "*1\r\n$3\r\nGET\r\n*what?\r\n"
+	write(t, c, text)
+	eventually(t, "the server gets it all", func() bool { return d.all() == text })
+	if got := p.Protocol(); got != "redis; redis, then quiet time (no number of arguments where one was due)" || p.Requests() != 1 {
+		t.Errorf("the protocol: %q, %d requests", got, p.Requests())
+	}
+}
+
 func TestAProtocolThatTheGateWasTold(t *testing.T) {
 	d := serveDeaf(t)
 	p := open(t, chaos.Options{Name: "w0", Upstream: d.Addr().String(), Protocol: chaos.Redis})
