@@ -62,7 +62,7 @@ func (r *Report) Explain() string {
 func (r *Reason) explain(b *strings.Builder) {
 	fmt.Fprintf(b, "broke %s - %s\n  ", r.Invariant, r.Statement)
 	if r.MessageID != "" || r.Consumer != "" {
-		fmt.Fprintf(b, `key "%s"/"%s": `, r.Consumer, r.MessageID)
+		fmt.Fprintf(b, `key "%s"/"%s": `, short(r.Consumer), short(r.MessageID))
 	}
 	fmt.Fprintf(b, "%s\n", r.Sentence)
 }
@@ -245,13 +245,24 @@ func plain(line string) string {
 		}
 		line = rest[len(word)-1:]
 		if strings.ContainsFunc(word[1:len(word)-1], special) || word == `""` {
-			b.WriteString(word)
+			b.WriteString(`"` + short(word[1:len(word)-1]) + `"`)
 		} else {
-			b.WriteString(word[1 : len(word)-1])
+			b.WriteString(short(word[1 : len(word)-1]))
 		}
 	}
 	return b.String()
 }
+
+// short leaves out the middle of a text that is too long to read, such as a result of many bytes; the history has it
+// whole. Two texts that differ at an end still do.
+func short(s string) string {
+	if len(s) <= 2*shownOfEnds+len("...(1000 more)...") {
+		return s
+	}
+	return fmt.Sprintf("%s...(%d more)...%s", s[:shownOfEnds], len(s)-2*shownOfEnds, s[len(s)-shownOfEnds:])
+}
+
+const shownOfEnds = 60
 
 func special(r rune) bool {
 	switch {

@@ -32,6 +32,8 @@ type Judgement struct {
 	Marks   model.Marks
 	Counts  Counts
 	Effects Effects
+	// Met lists where faults met operations, where some order of them is known.
+	Met []Place
 }
 
 // group is what happened to one key.
@@ -59,6 +61,7 @@ func (j *Judge) Judge(h *model.History) Judgement {
 		panic(fmt.Sprintf("checker: judge: %v", err))
 	}
 	events := h.Events()
+	j.walk.faults = h.Faults
 	rules := model.NewRules(h.Contract)
 	out := Judgement{Verdict: Pass}
 	j.budget = newBudget(j.Timeout)

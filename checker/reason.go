@@ -54,24 +54,71 @@ func (j *Judge) reason(h *model.History, rules *model.Rules, found *finding) *Re
 
 // broken tries each promise on the little that had happened by the first breach, which is cheap, and only then on the
 // whole, which tells more: what does not explain the beginning cannot explain the whole.
-func (j *Judge) broken(rules *model.Rules, found *finding) (id model.InvariantID, other *model.Key) {
-	beginning, whole := j.trial(rules, found, true), j.trial(rules, found, false)
-	for _, next := range reasons() {
-		by, ok := beginning.excuse(next, found)
-		if !ok {
+func (j *Judge) broken(rules *model.Rules, found *finding) (model.InvariantID, *model.Key) {
+	beginning, whole := j.trial(rules, found, found.moment), j.trial(rules, found, math.MaxInt64)
+	var fit []model.InvariantID
+	for _, id := range j.candidates(found) {
+		if _, ok := beginning.excuse(id, found); !ok {
 			continue
 		}
-		if by, ok := whole.excuse(next, found); ok {
-			return next, by
+		if by, ok := whole.excuse(id, found); ok {
+			return id, by
 		}
-		if id == "" {
-			id, other = next, by
+		fit = append(fit, id)
+	}
+	if len(fit) == 0 {
+		return byAnswer(found), nil
+	}
+	id := j.longest(rules, found, fit)
+	by, _ := beginning.excuse(id, found)
+	return id, by
+}
+
+// candidates are the reasons in the order in which they are tried. Of two claims that were granted at once, and a prune
+// beside them that may have removed the first, the claims are the likelier story.
+func (j *Judge) candidates(found *finding) []model.InvariantID {
+	all := reasons()
+	if !j.rivals(found.guilty) {
+		return all
+	}
+	all = slices.DeleteFunc(all, func(id model.InvariantID) bool { return id == model.ExclusiveClaim })
+	return slices.Insert(all, slices.Index(all, model.PruneOnlyOldDone), model.ExclusiveClaim)
+}
+
+// rivals reports whether another claim of the same message was granted while this one was.
+func (j *Judge) rivals(e *model.Event) bool {
+	return e.Granted() && slices.ContainsFunc(j.events, func(o model.Event) bool {
+		return o.ID != e.ID && o.Key == e.Key && o.Granted() && overlap(&o, e)
+	})
+}
+
+// answersAtMost bounds the answers after the breach that reasons are held against.
+const answersAtMost = 32
+
+// longest is the reason that explains most of what came after the breach, where none explains the whole: what was
+// under way at the breach may have done anything, until its own answer says otherwise.
+func (j *Judge) longest(rules *model.Rules, found *finding, fit []model.InvariantID) model.InvariantID {
+	var moments []int64
+	for i := range j.events {
+		if moment := told(&j.events[i]); moment > found.moment && moment != math.MaxInt64 {
+			moments = append(moments, moment)
 		}
 	}
-	if id == "" {
-		id = byAnswer(found)
+	slices.Sort(moments)
+	for _, moment := range moments[:min(len(moments), answersAtMost)] {
+		t := j.trial(rules, found, moment)
+		still := slices.DeleteFunc(slices.Clone(fit), func(id model.InvariantID) bool {
+			_, ok := t.excuse(id, found)
+			return !ok
+		})
+		if len(still) == 0 {
+			break
+		}
+		if fit = still; len(fit) == 1 {
+			break
+		}
 	}
-	return id, other
+	return fit[0]
 }
 
 // excuse says whether breaking one promise explains what was judged; for KeysIndependent, with which other key.
@@ -96,19 +143,16 @@ type trial struct {
 // violated ones are, and what a prune counted, over all keys, is left out of the question.
 const keysInDoubt = 100
 
-// trial takes up what had happened by the first breach, or the whole.
-func (j *Judge) trial(rules *model.Rules, found *finding, upToTheBreach bool) *trial {
-	t := &trial{Judge: j, rules: rules, moment: math.MaxInt64}
-	if upToTheBreach {
-		t.moment = found.moment
-	}
+// trial takes up what had happened by a moment: that of the first breach, a later one, or the end of all.
+func (j *Judge) trial(rules *model.Rules, found *finding, moment int64) *trial {
+	t := &trial{Judge: j, rules: rules, moment: moment}
 	all := len(j.groups) <= keysInDoubt || found.why != ""
 	if all {
 		t.prunes = cut(j.prunes, t.moment)
 	}
 	for i := range j.groups {
 		g := j.groups[i]
-		if all || g.key == found.key || g.violated && !upToTheBreach {
+		if all || g.key == found.key || g.violated && moment > found.moment {
 			g.events = cut(g.events, t.moment)
 			t.doubted = append(t.doubted, g)
 		}

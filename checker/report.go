@@ -48,6 +48,8 @@ type Report struct {
 	// Reached counts, by mark, the plans that came there; Missed lists required marks that none reached.
 	Reached map[string]int `json:"reached,omitempty"`
 	Missed  []string       `json:"missed,omitempty"`
+	// Coverage says where faults met the store; nil where none could.
+	Coverage *Coverage `json:"coverage,omitempty"`
 	// NotPromised lists the invariants that the store has no capability for, or a waiver, and why.
 	NotPromised []Cell `json:"not_promised,omitempty"`
 	// Waivers are those of the contract; each is among NotPromised too.

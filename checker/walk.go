@@ -11,6 +11,7 @@ import (
 type walker struct {
 	now, next model.Possible
 	met       []met
+	faults    []model.Fault
 }
 
 func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judgement) *finding {
@@ -24,7 +25,7 @@ func (w *walker) key(rules *model.Rules, g *group, removed *removals, out *Judge
 			return &finding{key: g.key, guilty: e, moment: told(e), before: slices.Clone(w.now)}
 		}
 		if e.Kind == model.Prune {
-			w.prune(e)
+			w.prune(rules, e)
 		}
 		w.came(rules, e, &effects, out)
 	}
@@ -51,6 +52,7 @@ func (w *walker) along(rules *model.Rules, order []*placed, out *Judgement) {
 // came counts what an operation showed, and goes on from the states that it left.
 func (w *walker) came(rules *model.Rules, e *model.Event, effects *generation, out *Judgement) {
 	out.mark(rules.Reached(w.now[0], e))
+	out.met(e, w.now[0].State, w.faults)
 	effects.met(e, w.next[0].Born, &out.Effects)
 	w.now, w.next = w.next, w.now
 }
@@ -80,9 +82,9 @@ type met struct {
 	must  bool
 }
 
-func (w *walker) prune(e *model.Event) {
-	if !w.now.AllAbsent() && w.next.AnyAbsent() {
-		w.met = append(w.met, met{e, w.next.AllAbsent() && !w.now.AnyAbsent()})
+func (w *walker) prune(rules *model.Rules, e *model.Event) {
+	if !w.now.AllAbsent() && w.next.AnyAbsent() { // what was gone before by itself no prune has counted
+		w.met = append(w.met, met{e, w.next.AllAbsent() && w.now.Remain(rules, e)})
 	}
 }
 

@@ -122,6 +122,12 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.ExclusiveClaim:
 		return either(claimed, "claimed while another claim was live", "a second claim had been granted")
 	case model.DoneStaysDone:
+		switch {
+		case claimed && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.State == model.Dead }):
+			return "a DEAD message was claimed again"
+		case e.Answer.State == model.Done && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.HasResult }):
+			return "the kept result is another one"
+		}
 		return either(claimed, "a DONE message was claimed again", "it was DONE, and is told otherwise")
 	case model.KeysIndependent:
 		return "the other key explains this"

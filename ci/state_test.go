@@ -36,6 +36,8 @@ func allowedState() map[string]string {
 		"adapters/broken.completeScript": script,
 		"adapters/broken.pruneScript":    script,
 		"adapters/broken.releaseScript":  script,
+		"adapters/broken.ttlScript":      script,
+		"adapters/broken.bookScript":     script,
 	}
 }
 

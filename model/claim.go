@@ -189,7 +189,7 @@ func (m *moves) tellsRecord(s KeyState) bool {
 	a := &m.e.Answer
 	switch {
 	case a.State != s.State:
-		return m.excuses(TypedAnswers) || s.State == Done && m.excuses(DoneStaysDone)
+		return m.excuses(TypedAnswers)
 	case !m.NoAttempts && s.Attempts != 0 && a.Attempts != s.Attempts && !m.excuses(AttemptsCountClaims):
 		return false
 	case a.Token != "" && s.tokenKnown && a.Token != s.Token && !m.excuses(StaleClaimRefused):

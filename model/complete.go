@@ -85,6 +85,8 @@ func (m *moves) keepClaim(s KeyState) {
 		if again { // it was given back already
 			m.stay(m.e.Answer.Outcome == OK, s)
 		}
+	case s.State == Done && m.e.Answer.State == Processing && m.excuses(DoneStaysDone):
+		m.to = append(m.to, m.reopened(s))
 	case s.State == Done && (mine || s.Claim == 0):
 		m.stay(m.e.Kind != Extend || m.failed() || m.tellsRecord(s), s)
 	case s.State == Dead && mine && m.e.Kind == Bury: // asked again
@@ -96,6 +98,15 @@ func (m *moves) keepClaim(s KeyState) {
 	default:
 		m.stale(s)
 	}
+}
+
+// reopened is a DONE record that an Extend made a claim again, with the end that it tells, as the excuse has it.
+func (m *moves) reopened(s KeyState) KeyState {
+	s.State, s.Claim, s.updated, s.lease = Processing, m.e.Presented, span{}, anytime
+	if told := m.e.Answer.LeaseUntil; !m.NoTimes && told != NoInstant {
+		s.lease = at(told)
+	}
+	return s
 }
 
 // kept lists what a call may make of the record of the claim that it presents. The store chooses UpdatedAt.

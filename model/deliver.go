@@ -24,7 +24,7 @@ func (m *moves) deliver(s KeyState) {
 		m.deliverFinished(s, s.State != Absent || m.e.Rows >= 0)
 	case a.Told == ResultBuried:
 		if s.State == Dead || s.State == Processing || m.troubled() || m.excuses(TypedAnswers) {
-			m.to = append(m.to, s.ended(Dead, m.when))
+			m.to = append(m.to, m.ended(s, Dead))
 		}
 	default: // in flight
 		if m.inFlight(s) {
@@ -34,13 +34,13 @@ func (m *moves) deliver(s KeyState) {
 }
 
 // deliverFinished: the message is done with, and the effect is there. A consumer whose effect is idempotent by itself
-// may tell "applied" again.
+// may tell "applied" again, and write nothing again even after the window: no more is asked of anybody out there.
 func (m *moves) deliverFinished(s KeyState, fits bool) {
-	had := m.e.Rows < 0 || s.effects > 0 || m.excuses(NoLostEffect)
+	had := m.e.Rows < 0 || s.effects > 0 || s.happened || m.excuses(NoLostEffect)
 	if !had || !fits && !m.excuses(TypedAnswers) {
 		return
 	}
-	m.to = append(m.to, s.ended(Done, m.when))
+	m.to = append(m.to, m.ended(s, Done))
 	if s.State == Done { // its window may count from here, or from the first time
 		m.to = append(m.to, s)
 	}
@@ -51,7 +51,7 @@ func (m *moves) deliverFinished(s KeyState, fits bool) {
 func (m *moves) deliverFailed(s KeyState) {
 	if !m.disturbed() && !m.inFlight(s) {
 		if s.State == Processing {
-			m.to = append(m.to, s.ended(Dead, m.when))
+			m.to = append(m.to, m.ended(s, Dead))
 		}
 		return
 	}
@@ -63,9 +63,9 @@ func (m *moves) deliverFailed(s KeyState) {
 		m.to = append(m.to, s)
 		return
 	}
-	m.to = append(m.to, s.open(m.when), s.ended(Dead, m.when))
+	m.to = append(m.to, s.open(m.when), m.ended(s, Dead))
 	if s.effects > 0 || m.e.Rows < 0 {
-		m.to = append(m.to, s.ended(Done, m.when))
+		m.to = append(m.to, m.ended(s, Done))
 	}
 }
 
@@ -95,9 +95,11 @@ func (s KeyState) open(when span) KeyState {
 	return s
 }
 
-// ended is a message that is finished, now or by an earlier try that could not say so.
-func (s KeyState) ended(state State, when span) KeyState {
-	if s.State == Processing {
+// ended is a message that is finished, now or by an earlier try that could not say so. An effect names the try that had
+// it, and before its effect no message is finished.
+func (m *moves) ended(s KeyState, state State) KeyState {
+	when := m.when
+	if s.State == Processing && m.e.Rows <= 0 {
 		when = s.claimed.hull(when)
 	}
 	s.State, s.updated, s.claimed, s.forgot = state, when, span{}, false
@@ -107,7 +109,7 @@ func (s KeyState) ended(state State, when span) KeyState {
 // asBefore undoes what a delivery that did nothing would have changed.
 func (s KeyState) asBefore() KeyState {
 	if s.State == Absent {
-		return KeyState{Token: s.Token, forgot: s.forgot}
+		return KeyState{Token: s.Token, forgot: s.forgot, happened: s.happened}
 	}
 	return s
 }

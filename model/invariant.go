@@ -52,7 +52,7 @@ var invariants = []Invariant{
 	{NoEarlySteal, "a claim is not taken over before its lease ends", claiming()},
 	{TakeoverAfterExpiry, "a claim whose lease is over can be taken over: at that instant, and not later", []Kind{Begin, Deliver}},
 	{AttemptsCountClaims, "attempts is 1 at the first claim and one more at each takeover", claiming()},
-	{DoneStaysDone, "a message that is DONE is not claimed again", claiming()},
+	{DoneStaysDone, "a message that is DONE or DEAD is not claimed again, and a kept result stays", claiming()},
 	{StaleClaimRefused, "a claim that was taken over cannot change the record any more", presenting()},
 	{StaleClaimRefusedAfterForgetting, "a claim from before its message was forgotten cannot change the new record", presenting()},
 	{PruneOnlyOldDone, "prune removes DONE records older than the cut-off, and nothing else", forgetting()},

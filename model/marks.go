@@ -133,7 +133,10 @@ func (r *Rules) reachedByBegin(s KeyState, e *Event) Marks {
 }
 
 func reachedByDelivery(s KeyState, e *Event) Marks {
-	again := e.Kind == ApplyOnce && !e.Answer.Yes || e.Kind == Deliver && e.Answer.Told == ResultDuplicate
+	again := e.Kind == ApplyOnce && !e.Answer.Yes
+	if e.Kind == Deliver { // an effect that is idempotent by itself may be told as "applied" again
+		again = e.Answer.Told == ResultDuplicate || e.Answer.Told == ResultApplied && e.Rows == 0
+	}
 	switch {
 	case e.Answer.Outcome != OK:
 		return 0

@@ -60,6 +60,12 @@ func (p Possible) AllAbsent() bool {
 	return !slices.ContainsFunc(p, func(s KeyState) bool { return s.State != Absent })
 }
 
+// Remain reports whether the record is there for sure, and only a call can take it away: the time alone cannot have
+// made it vanish.
+func (p Possible) Remain(r *Rules, e *Event) bool {
+	return !slices.ContainsFunc(p, func(s KeyState) bool { return s.State == Absent || r.elapsed(s, e, r.now(e)) != no })
+}
+
 // NextOptional is Next for the further times that one Prune may meet a record.
 func (p Possible) NextOptional(r *Rules, e *Event) Possible {
 	var next Possible

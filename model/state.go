@@ -34,6 +34,7 @@ type KeyState struct {
 
 	consumed bool // a whole consumer's: nobody looks inside
 	effects  int  // of a consumer's message, as far as they were found; 2: two or more
+	happened bool // it had its effect before it was forgotten, and a business key may remember that
 }
 
 // born marks a record as made by this operation.
@@ -43,7 +44,9 @@ func (s KeyState) born(e *Event) KeyState {
 }
 
 // forgotten is the state after the record is gone. The last token stays, since tokens identify claims for all time.
-func (s KeyState) forgotten() KeyState { return KeyState{Token: s.Token, forgot: true} }
+func (s KeyState) forgotten() KeyState {
+	return KeyState{Token: s.Token, forgot: true, happened: s.happened || s.effects > 0}
+}
 
 // Describe says in words what the record was, with instants as offsets from the history's epoch.
 func (s KeyState) Describe(h *History) string {

@@ -33,10 +33,13 @@ func (r *Rules) StepOptional(dst []KeyState, s KeyState, e *Event) []KeyState {
 // that is excused for forgetting.
 func (r *Rules) elapsed(s KeyState, e *Event, now span) answer {
 	switch {
-	case s.State == Processing && r.LeaseIsRecord:
+	case s.State == Processing && r.LeaseIsRecord && !s.consumed: // nobody knows a whole consumer's lease
 		over := r.reached(now, s.lease)
-		if over == yes && (s.Released || s.Claim == 0) {
+		switch {
+		case over == yes && (s.Released || s.Claim == 0):
 			return either // claimable at once, which needs the record, if its attempts or reason are kept
+		case over == yes && r.excuses(TakeoverAfterExpiry), over == no && r.excuses(NoEarlySteal):
+			return either // a lease too long or too short is a record kept too long, or not long enough
 		}
 		return over
 	case s.State != Done:

@@ -46,7 +46,7 @@ func (g *campaign) ask(ctx context.Context) (err error) {
 	if err := g.capable(); err != nil {
 		return err
 	}
-	if acceptedKeys(g.h.Contract) == nil {
+	if acceptedKeys(g.h.Contract, ordinaryKeys) == nil {
 		return fmt.Errorf("scenarios: %s: Contract.AcceptsKey refuses every key that plans are drawn with, such as \"orders\" and \"17-m1\", or \"171\"", g.h.Name)
 	}
 	g.planner = newPlanner(newSurface(g.h, g.found))

@@ -19,7 +19,7 @@ func BenchmarkReal(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			h := open(b)
 			b.ResetTimer()
-			r, err := scenarios.Explore(b.Context(), h, scenarios.Only(scenarios.Real), scenarios.WithoutNamed(),
+			r, err := scenarios.Explore(b.Context(), h, scenarios.Only(scenarios.Real),
 				scenarios.Plans(plansOfRealShare*b.N), scenarios.Budget(time.Hour), scenarios.Seed(1))
 			if err != nil {
 				b.Fatal(err)

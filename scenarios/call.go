@@ -17,7 +17,7 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 		if name := x.touched(s, o, bitten, took); name != "" {
 			o.Fault = x.window(name, o)
 		}
-		o.Unseen = o.Answer.Outcome == model.OK && x.unseen(s)
+		o.Unseen = x.unseen(s)
 	}
 	if bitten {
 		x.mark(lostOnTheWire)
@@ -66,7 +66,7 @@ const slowAfter = 2 * time.Second
 
 // unseen: the reply is lost in process, and the worker acts without it.
 func (x *execution) unseen(s *Step) bool {
-	return s.Reply == Unseen || s.Reply == Lost && x.lane.h.Upstream == ""
+	return s.Fault == Unseen || s.Fault.onTheWire() && x.lane.h.Upstream == ""
 }
 
 // settled waits until nothing that was sent can still take effect, if the harness knows how.

@@ -32,7 +32,7 @@ const longerAtMost = 2
 func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
 	g.drawn = map[Tier]int{}
-	if err := g.runNamed(ctx, total); err != nil || total.bad != nil {
+	if err := g.runByName(ctx, total); err != nil || total.bad != nil {
 		return total, err
 	}
 	for range 1 + longerAtMost {
@@ -55,11 +55,16 @@ func (g *campaign) missed(t *tally) []string {
 
 // runTiers runs each tier once. What went wrong one operation at a time is not asked for at once.
 func (g *campaign) runTiers(ctx context.Context, total *tally) error {
-	end := g.until
-	tiers := g.c.tiers()
+	end, share := g.until, time.Until(g.until)/(firstShare+1)
+	tiers := slices.DeleteFunc(g.c.tiers(), func(t Tier) bool { return t == ByName })
 	for i, tier := range tiers {
-		if g.until = end; i+1 < len(tiers) {
-			g.until = time.Now().Add(time.Until(end) * firstShare / (firstShare + 1))
+		switch now := time.Now(); {
+		case i+1 < len(tiers):
+			g.until = now.Add(time.Until(end) * firstShare / (firstShare + 1))
+		case i > 0 && now.Add(share).After(end): // plans that wait for seconds may have used up the time of what comes after
+			g.until = now.Add(share)
+		default:
+			g.until = end
 		}
 		t, err := g.runTier(ctx, tier)
 		if err != nil {

@@ -121,6 +121,13 @@ func (d door) kinds(c *capabilities) []model.Kind {
 	return found
 }
 
+// operations lists all that can be asked of what is behind the door, sorted.
+func (d door) operations(c *capabilities) []model.Kind {
+	all := append(d.kinds(c), d.base...)
+	slices.Sort(all)
+	return all
+}
+
 // names sorts the optional interfaces into those that were found and those that were not.
 func (d door) names(c *capabilities) (found, missing []string) {
 	for _, o := range d.optional {

@@ -26,7 +26,6 @@ type config struct {
 	only    []Tier // empty: all
 	without []Tier
 	short   bool
-	unnamed bool // drawn plans alone, to see what the generator finds by itself
 	err     error
 }
 
@@ -99,12 +98,12 @@ func (c *config) tiers() []Tier {
 	return left
 }
 
-func allTiers() []Tier { return []Tier{Stepped, Real} }
+func allTiers() []Tier { return []Tier{ByName, Stepped, Real} }
 
 func (c *config) checkTiers() {
 	for _, t := range slices.Concat(c.only, c.without) {
 		if !slices.Contains(allTiers(), t) {
-			c.fail(fmt.Errorf("%q is no tier; there are %q and %q", t, Stepped, Real))
+			c.fail(fmt.Errorf("%q is no tier; there are %q", t, allTiers()))
 		}
 	}
 	if len(c.tiers()) == 0 {

@@ -45,12 +45,14 @@ func TestConsumeOnPostgres(t *testing.T) {
 
 // TestRedisTTL waits in real time, in many namespaces side by side.
 func TestRedisTTL(t *testing.T) {
+	t.Parallel() // it waits, and no more
 	s := redisServer.Need(t)
 	scenarios.Test(t, ttlHarness(s, 7*24*time.Hour, 24*time.Hour), brief)
 }
 
 // The window of this one is over while a plan runs.
 func TestRedisTTLForgets(t *testing.T) {
+	t.Parallel() // it waits, and no more
 	s := redisServer.Need(t)
 	scenarios.Test(t, ttlHarness(s, 400*time.Millisecond, 200*time.Millisecond), brief)
 }

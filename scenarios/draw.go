@@ -20,8 +20,9 @@ type surface struct {
 	whole   model.Kind // what handles a message in one call, where there is no claim to draw; empty: a store
 	batches bool       // several messages are delivered in one call
 	prunes  bool
-	server  bool // the server's clock decides
-	waits   bool // and real time has to pass
+	kinds   []model.Kind // all operations that there are, in order
+	server  bool         // the server's clock decides
+	waits   bool         // and real time has to pass
 }
 
 func newSurface(h *Harness, c capabilities) surface {
@@ -31,7 +32,7 @@ func newSurface(h *Harness, c capabilities) surface {
 		commits: c.committer != nil && h.Effects != nil, looksUp: c.reader != nil,
 		releases: c.releaser != nil, extends: c.extender != nil, buries: c.buryer != nil, keeps: c.keeper != nil,
 		whole: h.door().kind, batches: c.batcher != nil, prunes: c.pruner != nil,
-		server: h.Contract.Clock == model.ServerClock, waits: h.waits(),
+		server: h.Contract.Clock == model.ServerClock, waits: h.waits(), kinds: h.door().operations(&c),
 	}
 }
 
@@ -44,7 +45,7 @@ type planner struct {
 
 func newPlanner(s surface) *planner {
 	dice := newDice()
-	dice.plain = acceptedKeys(s.contract)
+	dice.plain = acceptedKeys(s.contract, ordinaryKeys)
 	start := func(t *rapid.T) *drawing { return &drawing{surface: s, dice: dice, t: t} }
 	return &planner{s, map[Tier]*rapid.Generator[*Plan]{
 		Stepped: rapid.Custom(func(t *rapid.T) *Plan { return start(t).plan() }),

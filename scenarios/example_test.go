@@ -35,6 +35,8 @@ func ExampleExplore() {
 	// not promised: StaleClaimRefusedAfterForgetting - no Fencer
 	// not promised: AtMostOneEffect - no EffectCommitter
 	// not promised: NoLostEffect - no EffectCommitter
+	// not promised: BalanceKept - no EffectCommitter
+	// not promised: SurvivesRestart - this version restarts no server
 }
 
 // Judge reads a history that any program may have recorded, in any language. Here two workers were told that they own

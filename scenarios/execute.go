@@ -198,7 +198,7 @@ func (x *execution) call(ctx context.Context, steps []Step) error {
 	}
 	x.answer(ctx, s, ops, fault, time.Since(begun))
 	x.history.Operations = append(x.history.Operations, ops...)
-	if ops[0].Fault != 0 && s.Reply == Lost {
+	if ops[0].Fault != 0 && s.Fault.onTheWire() {
 		x.lane.warm(ctx, w.number, h) // the connection is a new one
 	}
 	if !x.unseen(s) {

@@ -16,7 +16,7 @@ const endAtMost = 5 * time.Second
 
 // arm prepares the fault that a step asks for, on the worker's own proxy.
 func (x *execution) arm(s *Step) (*lostReply, error) {
-	if s.Reply != Lost || x.lane.h.Upstream == "" {
+	if s.Fault != ReplyLost || x.lane.h.Upstream == "" {
 		return nil, nil
 	}
 	loss, err := x.lane.proxies[s.Worker-1].LoseReply(max(s.Request, 1))

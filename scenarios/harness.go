@@ -85,7 +85,8 @@ type Harness struct {
 	// Outcome classifies an error; nil: model.OutcomeOf.
 	Outcome func(error) model.Outcome
 	// Advance moves the server's clock, for a contract with ServerClock; nil: real time passes, in many namespaces side
-	// by side. A clock that can be moved is one for all namespaces, so that plans then run one at a time.
+	// by side. A clock that can be moved is one for all namespaces, so that plans then run one at a time. It agrees with
+	// this machine's when a test begins, and runs on beside it.
 	Advance func(ctx context.Context, d time.Duration) error
 	_       struct{}
 }

@@ -28,7 +28,7 @@ func (d *drawing) release(w, k int) {
 	if d.waits {
 		by = min(by, d.pace())
 	}
-	d.add(Step{Worker: w, Verb: model.Release, Key: k + 1, By: by, Reply: d.seldom()})
+	d.add(Step{Worker: w, Verb: model.Release, Key: k + 1, By: by, Fault: d.seldom()})
 	if s.state == model.Processing {
 		s.end = d.at(w) + by
 	}
@@ -51,7 +51,7 @@ func (d *drawing) extend(w, k int) {
 	s := &d.keys[k]
 	first := s.end
 	lease := d.drawLease()
-	d.add(Step{Worker: w, Verb: model.Extend, Key: k + 1, Lease: lease, Reply: d.seldom()})
+	d.add(Step{Worker: w, Verb: model.Extend, Key: k + 1, Lease: lease, Fault: d.seldom()})
 	if s.state == model.Processing {
 		s.end = max(s.end, d.at(w)+lease)
 	}
@@ -69,7 +69,7 @@ func (d *drawing) bury(w, k int) {
 	}
 	w = d.owner(w, k)
 	s := &d.keys[k]
-	d.add(Step{Worker: w, Verb: model.Bury, Key: k + 1, Reply: d.seldom()})
+	d.add(Step{Worker: w, Verb: model.Bury, Key: k + 1, Fault: d.seldom()})
 	if s.state == model.Processing {
 		s.state, s.end = model.Dead, 0
 	}
@@ -96,7 +96,7 @@ func (d *drawing) replay(w, k int) {
 }
 
 // seldom loses a reply now and then.
-func (d *drawing) seldom() Reply {
+func (d *drawing) seldom() Fault {
 	if d.one(5) {
 		return Unseen
 	}

@@ -131,11 +131,14 @@ func accepts(c model.Contract, k model.Key) bool {
 	return c.AcceptsKey == nil || c.AcceptsKey(numbered.Replace(k.Consumer), numbered.Replace(k.ID)) == nil
 }
 
-// acceptedKeys are three ordinary keys that the store accepts; none: it accepts nothing that the kit can draw.
-func acceptedKeys(c model.Contract) []model.Key {
+// ordinaryKeys is how many plain keys plans choose from.
+const ordinaryKeys = 3
+
+// acceptedKeys are n ordinary keys that the store accepts; none: it accepts nothing that the kit can draw.
+func acceptedKeys(c model.Contract, n int) []model.Key {
 	for _, shape := range []string{numberMark + "-m%d", numberMark + "%d", "%d" + numberMark, "m%d" + numberMark} {
 		var keys []model.Key
-		for i := range 3 {
+		for i := range n {
 			keys = append(keys, model.Key{Consumer: "orders", ID: strings.Replace(shape, "%d", strconv.Itoa(i+1), 1)})
 		}
 		if !slices.ContainsFunc(keys, func(k model.Key) bool { return !accepts(c, k) }) {

@@ -22,7 +22,6 @@ type lane struct {
 	warmed    int  // warm-ups so far: each has messages of its own
 	handles   []*handle
 	proxies   []*chaos.Proxy // by worker, kept between namespaces
-	advanced  time.Duration  // by which the server's clock was moved
 }
 
 // handle is one opened value of one worker.

@@ -32,6 +32,10 @@ func (d *drawing) move(m move, w, k int) {
 		}
 		d.begin(w, k, Seen)
 	case moveLoseBegin:
+		if d.whole != "" {
+			d.broken(w, k)
+			return
+		}
 		d.begin(w, k, d.lost())
 		d.begin(w, k, Seen)
 	case moveLoseFinish:
@@ -185,31 +189,31 @@ func (d *drawing) other(w int) int {
 	return 1 + (max(w, 1)+d.pick(n-1))%n
 }
 
-func (d *drawing) lost() Reply {
+func (d *drawing) lost() Fault {
 	if d.wire && d.coin.Draw(d.t, "") {
-		return Lost
+		return ReplyLost
 	}
 	return Unseen
 }
 
 // request picks which request of a call loses its reply. Most calls are one, some stores need several.
-func (d *drawing) request(r Reply) int {
+func (d *drawing) request(r Fault) int {
 	switch {
-	case r != Lost:
+	case !r.onTheWire():
 		return 0
-	case d.coin.Draw(d.t, ""):
+	case d.whole == "" && d.coin.Draw(d.t, ""):
 		return 1
 	}
-	return 1 + d.pick(5)
+	return 1 + d.pick(5) // what handles a message in one call asks for several things, and each may be the last
 }
 
-func (d *drawing) begin(w, k int, r Reply) {
+func (d *drawing) begin(w, k int, r Fault) {
 	if d.whole != "" {
 		d.handle(w, k, r)
 		return
 	}
 	s := &d.keys[k]
-	step := Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Reply: r, Request: d.request(r)}
+	step := Step{Worker: w, Verb: model.Begin, Key: k + 1, Lease: d.drawLease(), Fault: r, Request: d.request(r)}
 	if d.rebegins && d.coin.Draw(d.t, "") {
 		if again := d.lastBegin(w, k); again > 0 && d.coin.Draw(d.t, "") {
 			step.Nonce = again
@@ -239,7 +243,7 @@ func (d *drawing) lastBegin(w, k int) int {
 }
 
 // finish completes a key: by its holder, if it has one.
-func (d *drawing) finish(w, k int, r Reply) {
+func (d *drawing) finish(w, k int, r Fault) {
 	s := &d.keys[k]
 	if s.state == model.Absent {
 		d.begin(w, k, Seen)
@@ -254,12 +258,12 @@ func (d *drawing) finish(w, k int, r Reply) {
 	}
 }
 
-func (d *drawing) complete(w, k int, which Which, r Reply) {
+func (d *drawing) complete(w, k int, which Which, r Fault) {
 	if d.whole != "" {
 		d.handle(w, k, r)
 		return
 	}
-	step := Step{Worker: w, Verb: d.keys[k].style, Key: k + 1, Reply: r, Request: d.request(r)}
+	step := Step{Worker: w, Verb: d.keys[k].style, Key: k + 1, Fault: r, Request: d.request(r)}
 	if step.Verb != model.Complete {
 		step.Claim = which
 	}

@@ -1,12 +1,9 @@
 package scenarios
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/effectonce/effectonce/checker"
 	"github.com/effectonce/effectonce/model"
 )
 
@@ -19,7 +16,9 @@ type named struct {
 // script writes a plan by hand, with messages of its own for each name.
 type script struct {
 	surface
-	p *Plan
+	p     *Plan
+	key   int  // that the next steps concern, from 1
+	byKey bool // it is finished by key, not by claim
 }
 
 func (s surface) named() []named {
@@ -40,7 +39,7 @@ func (s surface) named() []named {
 }
 
 func (s surface) write(tier Tier, workers int, steps func(*script)) *Plan {
-	w := &script{s, &Plan{Tier: tier, Zones: make([]int, workers), Keys: acceptedKeys(s.contract)[:1]}}
+	w := &script{surface: s, key: 1, p: &Plan{Tier: tier, Zones: make([]int, workers), Keys: acceptedKeys(s.contract, 1)}}
 	steps(w)
 	return w.p
 }
@@ -158,68 +157,49 @@ func (w *script) clock(by time.Duration) {
 	}
 }
 
-// lease is one that the store can keep, and, where it has to be waited for, a short one.
+// lease is one that the store can keep, no whole number of seconds if it keeps less, and short where it is waited for.
 func (w *script) lease() time.Duration {
+	lease := 30*time.Second + 900*time.Millisecond
 	if w.waits {
-		return max(w.pace(), w.contract.MinLease)
+		lease = w.pace()
 	}
-	return max(30*time.Second, w.contract.MinLease)
+	return max(lease-lease%w.contract.Precision, w.contract.MinLease)
 }
 
 func (w *script) begin(worker int) {
 	if w.whole != "" {
-		w.add(Step{Worker: worker, Verb: w.whole, Key: 1, Effect: w.amount()})
+		w.call(worker, w.whole)
 		return
 	}
-	w.add(Step{Worker: worker, Verb: model.Begin, Key: 1, Lease: w.lease()})
+	w.call(worker, model.Begin)
 }
 
 // finish completes in the strongest way that the store has.
 func (w *script) finish(worker int) {
-	step := Step{Worker: worker, Verb: model.Complete, Key: 1}
 	switch {
 	case w.whole != "":
-		return
-	case w.commits:
-		step.Verb, step.Effect = model.CommitEffect, w.amount()
-	case w.fences:
-		step.Verb = model.CompleteClaim
+	case w.commits && !w.byKey:
+		w.call(worker, model.CommitEffect)
+	case w.fences && !w.byKey:
+		w.call(worker, model.CompleteClaim)
+	default:
+		w.call(worker, model.Complete)
+	}
+}
+
+// call makes one call on the script's key, with what an operation of its kind needs.
+func (w *script) call(worker int, kind model.Kind) {
+	step := Step{Worker: worker, Verb: kind}
+	if kind.Keyed() {
+		step.Key = w.key
+	}
+	switch kind {
+	case model.Begin, model.Extend:
+		step.Lease = w.lease()
+	case model.BeginAs:
+		step.Lease, step.Nonce = w.lease(), len(w.p.Steps)+1
+	case model.CommitEffect, model.ApplyOnce:
+		step.Effect = int64(1 + len(w.p.Steps))
 	}
 	w.add(step)
-}
-
-func (w *script) amount() int64 {
-	if w.whole == model.Deliver {
-		return 0 // a message's own
-	}
-	return int64(1 + len(w.p.Steps))
-}
-
-// runNamed runs the plans by name, one after the other. Those of a tier that is left out are left out.
-func (g *campaign) runNamed(ctx context.Context, total *tally) error {
-	if g.c.unnamed {
-		return nil
-	}
-	l := &lane{h: g.h, names: g.names}
-	judge := &checker.Judge{Porcupine: true}
-	for i, n := range g.planner.surface.named() {
-		if !slices.Contains(g.c.tiers(), n.plan.Tier) || total.bad != nil {
-			continue
-		}
-		nameKeys(n.plan, i)
-		r, err := l.run(ctx, n.plan)
-		if err != nil {
-			return errors.Join(err, l.end(context.WithoutCancel(ctx)))
-		}
-		r.history.Seed = g.c.seed
-		j := r.judged(judge)
-		total.count(n.plan, r.history, &j)
-		if j.Verdict != checker.Pass {
-			l.dirty = true
-			total.bad = &failing{number: -1, plan: n.plan, ran: r, judgement: j}
-			continue
-		}
-		total.named = append(total.named, n.name)
-	}
-	return l.end(context.WithoutCancel(ctx))
 }

@@ -39,7 +39,7 @@ func TestThePlansByNameFindWhatTheyAreMadeFor(t *testing.T) {
 			// That it is found is the question: a plan of some hundred keys takes longer to reduce than this.
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			r, err := scenarios.Explore(ctx, c.h, scenarios.Plans(1), scenarios.Only(scenarios.Stepped), scenarios.Seed(1))
+			r, err := scenarios.Explore(ctx, c.h, scenarios.Only(scenarios.ByName), scenarios.Seed(1))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -68,7 +68,7 @@ func (g *campaign) notPromised(measured checker.Counts) []checker.Cell {
 	var cells []checker.Cell
 	add := func(id model.InvariantID, why string) { cells = append(cells, checker.Cell{Invariant: id, Why: why}) }
 	door := g.h.door()
-	offered := append(door.kinds(&g.found), door.base...)
+	offered := door.operations(&g.found)
 	for _, i := range model.Invariants() {
 		if !slices.ContainsFunc(i.Kinds, func(k model.Kind) bool { return slices.Contains(offered, k) }) {
 			add(i.ID, door.carrier(i.Kinds))

@@ -24,6 +24,8 @@ type Tier string
 
 // The tiers.
 const (
+	// ByName are the plans that every run begins with, each of one of the following tiers.
+	ByName  Tier = "by-name"
 	Stepped Tier = "stepped" // one operation at a time: exact, and the same every time
 	Real    Tier = "real"    // workers run at once; the steps between two that move the time are one round
 )
@@ -38,15 +40,18 @@ const (
 	CrashStep Verb = "crash" // one worker is gone with its handle, and comes back with a new one
 )
 
-// Reply of a call: whether the worker gets it.
-type Reply string
+// Fault of a call: what is broken about it, and for whom.
+type Fault string
 
-// The replies.
+// The faults. All but Unseen happen on the wire, at one request of the call.
 const (
-	Seen   Reply = ""
-	Unseen Reply = "unseen" // lost in process: recorded with the real answer, the worker does not learn it
-	Lost   Reply = "lost"   // lost on the wire: the server did it, the client gets the end of its connection
+	Seen      Fault = ""           // none: the worker gets its answer
+	Unseen    Fault = "unseen"     // the answer is lost in process: recorded as it is, the worker does not learn it
+	ReplyLost Fault = "reply-lost" // the server did it, the client gets the end of its connection
 )
+
+// onTheWire reports whether the fault takes a wire to happen.
+func (f Fault) onTheWire() bool { return f != Seen && f != Unseen }
 
 // Bytes names a result worth keeping: some stores take one of them for another.
 type Bytes string
@@ -111,8 +116,8 @@ type Step struct {
 	Claim    Which
 	Effect   int64 // the amount that CommitEffect writes
 	Result   Bytes // what CompleteResult keeps
-	Reply    Reply
-	// Request is which of the call's requests loses its reply on the wire, from 1.
+	Fault    Fault
+	// Request is which of the call's requests a fault on the wire meets, from 1.
 	Request int
 	// Cancelled: the call's context has ended before it begins.
 	Cancelled bool

@@ -188,7 +188,7 @@ func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operat
 	closed = anyUnknown(ops) && c.final(ctx, closed || !bitten && took <= slowAfter)
 	for i := range ops {
 		o := ops[i]
-		o.Unseen = o.Answer.Outcome == model.OK && c.unseen(s)
+		o.Unseen = c.unseen(s)
 		if closed && o.Answer.Outcome == model.Unknown {
 			o.Closed = c.moment.Add(1)
 		}

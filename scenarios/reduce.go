@@ -245,10 +245,10 @@ func plainerSteps(steps []Step, i int) [][]Step {
 			all = append(all, plainer)
 		}
 	}
-	change(func(s *Step) { s.Reply, s.Request = Seen, 0 })
+	change(func(s *Step) { s.Fault, s.Request = Seen, 0 })
 	change(func(s *Step) {
-		if s.Reply == Lost {
-			s.Reply, s.Request = Unseen, 0
+		if s.Fault.onTheWire() {
+			s.Fault, s.Request = Unseen, 0
 		}
 	})
 	change(func(s *Step) { s.Cancelled = false })

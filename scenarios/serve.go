@@ -36,7 +36,7 @@ func (w *worker) take(ctx context.Context, h *handle, harness *Harness, line str
 		cancel()
 	}
 	w.call(ctx, steps, h, ops, harness.outcome)
-	if s.Reply == Seen || s.Reply == Lost && harness.Upstream != "" {
+	if s.Fault == Seen || s.Fault.onTheWire() && harness.Upstream != "" {
 		w.learn(s, &ops[0])
 	}
 	answers := make([]string, len(ops))

@@ -16,6 +16,7 @@ type tally struct {
 	effects  checker.Effects
 	reached  map[model.Marks]int
 	marks    map[string]int // marks of the recorder
+	met      map[checker.Place]int
 	bad      *failing
 	odd      *failing // went wrong, and did not when it ran again
 	named    []string // plans by name that passed
@@ -31,19 +32,31 @@ type failing struct {
 }
 
 func newTally() *tally {
-	return &tally{seed: planSeed, distinct: map[uint64]bool{}, reached: map[model.Marks]int{}, marks: map[string]int{}}
+	return &tally{seed: planSeed, distinct: map[uint64]bool{}, reached: map[model.Marks]int{}, marks: map[string]int{}, met: map[checker.Place]int{}}
 }
 
 // planSeed lets the lanes of one run agree on what is the same plan.
 var planSeed = maphash.MakeSeed()
 
+// count counts a drawn plan.
 func (t *tally) count(p *Plan, h *model.History, j *checker.Judgement) {
 	t.distinct[p.hash(t.seed)] = true
-	t.counts.Add(j.Counts)
-	t.effects.Add(j.Effects)
 	t.reached[j.Marks]++
 	for _, m := range h.Marks {
 		t.marks[m.Name]++
+	}
+	t.happened(h, j)
+}
+
+// happened counts what one plan showed, whoever wrote it. That a plan by name came to a mark says nothing of the plans
+// that are drawn, which the marks and their bounds are about.
+func (t *tally) happened(h *model.History, j *checker.Judgement) {
+	t.counts.Add(j.Counts)
+	t.effects.Add(j.Effects)
+	for _, p := range j.Met {
+		t.met[p]++
+	}
+	for _, m := range h.Marks {
 		if m.Name == overlapped {
 			t.counts.Overlaps += m.Count
 		}
@@ -67,6 +80,9 @@ func (t *tally) add(u *tally) {
 	t.effects.Add(u.effects)
 	for m, n := range u.reached {
 		t.reached[m] += n
+	}
+	for p, n := range u.met {
+		t.met[p] += n
 	}
 	for m, n := range u.marks {
 		t.marks[m] += n
@@ -114,7 +130,7 @@ func (t *tally) report(g *campaign) checker.Report {
 	}
 	r.Capabilities, r.Missing = g.h.door().names(&g.found)
 	r.NotPromised, r.Waivers = g.notPromised(t.counts), checker.WaiversOf(g.h.Contract)
-	r.Named, r.Missed = t.named, g.missed(t)
+	r.Named, r.Missed, r.Coverage = t.named, g.missed(t), g.planner.surface.coverage(t.met)
 	for _, mark := range g.required() {
 		if r.Reached[mark] == 0 {
 			continue

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -102,6 +103,13 @@ func summary(r *checker.Report) string {
 		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Counts.Overlaps, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
 	fmt.Fprintf(&b, "  by name: %s\n", orNone(r.Named))
+	if c := r.Coverage; c != nil {
+		fmt.Fprintf(&b, "  fault coverage: %d of %d places (operation, state, fault)", c.Covered, c.Places)
+		for _, p := range c.Missing {
+			fmt.Fprintf(&b, "; not %s on %s, %s", p.Operation, cmp.Or(string(p.State), "absent"), p.Fault)
+		}
+		b.WriteByte('\n')
+	}
 	for _, c := range r.NotPromised {
 		measured := ""
 		if c.Of > 0 {

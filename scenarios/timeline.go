@@ -26,7 +26,7 @@ func (l *lane) newTimeline() timeline {
 	t := timeline{epoch: epoch, began: time.Now(), server: l.h.Contract.Clock == model.ServerClock}
 	if t.server {
 		t.waits = l.h.Advance == nil
-		t.epoch = t.began.Round(0).UTC().Add(l.advanced)
+		t.epoch = t.began.Round(0).UTC().Add(time.Duration(l.names.advanced.Load()))
 	}
 	return t
 }
@@ -78,7 +78,7 @@ func (x *execution) pass(ctx context.Context, by time.Duration) error {
 	case by < 0:
 		return nil
 	case h.Advance != nil:
-		x.lane.advanced += by
+		x.lane.names.advanced.Add(int64(by))
 		return bounded(ctx, func(ctx context.Context) error { return h.Advance(ctx, by) })
 	}
 	// This wait is the plan's own time passing, not a guess at when something else is ready.

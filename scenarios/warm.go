@@ -28,11 +28,19 @@ func (l *lane) warm(ctx context.Context, worker int, h *handle) {
 	defer cancel()
 	l.warmed++
 	now := epoch.Add(-warmUpAge)
+	old := now.Add(time.Hour)
+	if l.h.Contract.Clock == model.ServerClock {
+		old = time.Unix(0, 0).Add(24 * time.Hour) // whatever a caller's now was, the records are as young as the plan's
+	}
 	switch id := fmt.Sprintf("w%d %d", worker, l.warmed); {
+	case h.store == nil && l.countsWarmUps():
 	case h.inbox != nil:
 		_, _ = h.inbox.ApplyOnce(ctx, warmUpConsumer, id, now, warmUpEffect(id))
 	case h.consumer != nil:
-		was := h.clock.Swap(now.UnixNano()) // a consumer has no other clock
+		was := h.clock.Load()
+		if !l.h.waits() { // a consumer has no other clock
+			h.clock.Store(now.UnixNano())
+		}
 		_, _ = h.consumer.Deliver(ctx, model.Message{Consumer: warmUpConsumer, ID: id, Delivery: 1, Effect: warmUpEffect(id)})
 		h.clock.Store(was)
 	default:
@@ -45,10 +53,15 @@ func (l *lane) warm(ctx context.Context, worker int, h *handle) {
 		if h.pruner == nil {
 			return
 		}
-		if n, err := h.pruner.Prune(ctx, now.Add(time.Hour)); n == 0 || err != nil {
+		if n, err := h.pruner.Prune(ctx, old); n == 0 || err != nil {
 			return
 		}
 	}
+}
+
+// countsWarmUps: what is finished in a warm-up bears the server's time, and the plan's own Prune would count it.
+func (l *lane) countsWarmUps() bool {
+	return l.h.Contract.Clock == model.ServerClock && l.h.Contract.Retention == model.UntilPruned
 }
 
 func (l *lane) warmStore(ctx context.Context, id string, now time.Time, h *handle) {
@@ -58,7 +71,7 @@ func (l *lane) warmStore(ctx context.Context, id string, now time.Time, h *handl
 	}
 	done := func(claimed string) string { // the message to complete
 		if l.h.Contract.Clock == model.ServerClock {
-			return claimed + " absent" // a warm-up that is DONE now would be counted by the plan's own Prune
+			return claimed + " absent"
 		}
 		return claimed
 	}

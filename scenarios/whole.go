@@ -1,13 +1,17 @@
 package scenarios
 
-import "github.com/effectonce/effectonce/model"
+import (
+	"time"
+
+	"github.com/effectonce/effectonce/model"
+)
 
 // The moves on what handles a message in one call: an inbox, or a whole consumer.
 
 // handle has a message applied or delivered.
-func (d *drawing) handle(w, k int, r Reply) {
+func (d *drawing) handle(w, k int, r Fault) {
 	s := &d.keys[k]
-	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Reply: r, Request: d.request(r)}
+	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Fault: r, Request: d.request(r)}
 	if d.whole == model.ApplyOnce {
 		step.Effect = int64(1 + len(d.p.Steps))
 	}
@@ -15,6 +19,22 @@ func (d *drawing) handle(w, k int, r Reply) {
 	if s.state == model.Absent {
 		s.state, s.holder, s.updated, s.end = model.Done, w, d.at(w), d.at(w)
 	}
+}
+
+// broken has the handling of a message end somewhere in the middle, of one that nobody had before if there is one: only
+// then is there something to lose or to do twice. It comes again: at once, or when whoever had it has let go of it.
+func (d *drawing) broken(w, k int) {
+	for i := range d.keys {
+		if d.keys[i].state == model.Absent {
+			k = i
+			break
+		}
+	}
+	d.handle(w, k, d.lost())
+	if d.coin.Draw(d.t, "") {
+		d.advance([...]time.Duration{d.contract.Redelivery, d.pace()}[d.pick(2)])
+	}
+	d.handle(1+d.pick(len(d.p.Zones)), k, Seen)
 }
 
 // batch delivers a few messages in one call, some of them twice.
@@ -31,7 +51,7 @@ func (d *drawing) batch(w, k int) {
 		d.handle(w, k, Seen)
 		s := &d.p.Steps[len(d.p.Steps)-1]
 		if s.Batch = d.batched; r != Seen {
-			s.Reply, s.Request = r, d.request(r)
+			s.Fault, s.Request = r, d.request(r)
 			r = Seen
 		}
 		k = d.pick(len(d.keys))

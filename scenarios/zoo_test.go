@@ -72,12 +72,12 @@ func zoo() []animal {
 		broken.ExtendsFromClaim: {model.NoEarlySteal, model.TakeoverAfterExpiry},
 		broken.ReleaseOnlyNoted: {model.TakeoverAfterExpiry, model.NoEarlySteal},
 		broken.LeaseByTheWall:   {model.NoEarlySteal, model.TakeoverAfterExpiry},
-		// The table of promises has no sentence about a dead letter that is claimed, nor about a result that is told as
-		// another one: they are found, and named by what is nearest.
-		broken.BuriedTakenOver: {},
-		broken.ResultIsText:    {},
-		broken.ResultCut:       {},
-		broken.ResultNotKept:   {},
+		broken.BuriedTakenOver:  {model.DoneStaysDone},
+		broken.ResultIsText:     {model.DoneStaysDone},
+		broken.ResultCut:        {model.DoneStaysDone},
+		broken.ResultNotKept:    {model.DoneStaysDone},
+		// What is read may be too old in any way: a claim that is DONE, or was taken over, or is forgotten.
+		broken.ReadsFromCache: {model.TypedAnswers, model.ForgottenAfterWindow, model.AttemptsCountClaims},
 	} {
 		all = append(all, animal{name: string(flaw), liar: inProcess(flaw), reasons: reasons})
 	}
@@ -290,7 +290,7 @@ func explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checke
 func (a animal) explore(t *testing.T, h scenarios.Harness, opts ...scenarios.Option) checker.Report {
 	t.Helper()
 	if !a.byName {
-		opts = append(opts, scenarios.WithoutNamed())
+		opts = append(opts, scenarios.Without(scenarios.ByName))
 	}
 	r, err := scenarios.Explore(t.Context(), h, opts...)
 	if err != nil {
@@ -307,15 +307,15 @@ func TestRacesAreFoundByRealConcurrency(t *testing.T) {
 	anyOf := []model.InvariantID{
 		model.ExclusiveClaim, model.NoEarlySteal, model.DoneStaysDone, model.StaleClaimRefused,
 		model.AttemptsCountClaims, model.ForgottenAfterWindow, model.TypedAnswers,
+		model.PruneOnlyOldDone, // a prune ran beside the claims, and what it counted leaves both open
 	}
 	for _, a := range []animal{
 		{name: string(broken.ChecksThenActs), liar: inProcess(broken.ChecksThenActs), reasons: anyOf},
 		{name: string(broken.TakesOverBlindly), liar: inProcess(broken.TakesOverBlindly), reasons: anyOf},
 		{name: "postgres-" + string(broken.UpdatesBlindly), liar: onPostgres(broken.UpdatesBlindly), onServer: true, reasons: anyOf},
 		{name: "postgres-" + string(broken.InsertsOrFails), liar: onPostgres(broken.InsertsOrFails), onServer: true, reasons: []model.InvariantID{model.TypedAnswers}},
-		// No reason is asked for where two first claims meet: a prune beside them is at times blamed for the first one.
-		{name: "postgres-" + string(broken.InsertsBlindly), liar: onPostgres(broken.InsertsBlindly), onServer: true},
-		{name: "redis-" + string(broken.GetThenSet), liar: onRedis(broken.GetThenSet), onServer: true},
+		{name: "postgres-" + string(broken.InsertsBlindly), liar: onPostgres(broken.InsertsBlindly), onServer: true, reasons: anyOf},
+		{name: "redis-" + string(broken.GetThenSet), liar: onRedis(broken.GetThenSet), onServer: true, reasons: anyOf},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			h := a.liar(t)

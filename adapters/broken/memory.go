@@ -48,6 +48,7 @@ const (
 	PruneTakesTheDead   Flaw = "prune-takes-the-dead"   // prune goes by "not PROCESSING"
 	PruneCountsAll      Flaw = "prune-counts-all"       // the count is of what was looked at
 	MarkOutlivesRecord  Flaw = "mark-outlives-record"   // prune clears one of two structures
+	ReadsFromCache      Flaw = "reads-from-cache"       // what was read once is read so for ever
 	DoneFromCache       Flaw = "done-from-cache"        // what was read as DONE once is read so for ever
 	LeaseByTheWall      Flaw = "lease-by-the-wall"      // the lease is added to a city's wall time
 )
@@ -317,7 +318,7 @@ func (m *Memory) Lookup(_ context.Context, consumer, id string) (model.Record, b
 	if r == nil {
 		return model.Record{}, false, nil
 	}
-	if m.flaw == DoneFromCache && r.state == model.Done {
+	if m.flaw == ReadsFromCache || m.flaw == DoneFromCache && r.state == model.Done {
 		m.cache[key] = r.record()
 	}
 	return r.record(), true, nil

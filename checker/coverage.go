@@ -1,0 +1,40 @@
+package checker
+
+import (
+	"cmp"
+
+	"github.com/effectonce/effectonce/model"
+)
+
+// Place is where a fault met a store: an operation, on a record in a state.
+type Place struct {
+	Operation model.Kind  `json:"operation"`
+	State     model.State `json:"state"` // empty: absent
+	Fault     string      `json:"fault"`
+}
+
+// Compare orders places.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Operation, q.Operation), cmp.Compare(p.State, q.State), cmp.Compare(p.Fault, q.Fault))
+}
+
+// AnswerUnseen is the fault of an answer that was lost in process.
+const AnswerUnseen = "answer unseen"
+
+// Coverage says which places a run came to, of those that there are for its store. A fault that changed nothing has
+// covered nothing.
+type Coverage struct {
+	Places  int     `json:"places"`
+	Covered int     `json:"covered"`
+	Missing []Place `json:"missing,omitempty"`
+}
+
+// met notes where a fault met an operation.
+func (out *Judgement) met(e *model.Event, before model.State, faults []model.Fault) {
+	switch {
+	case e.Fault > 0:
+		out.Met = append(out.Met, Place{e.Kind, before, faults[e.Fault-1].Name})
+	case e.Unseen:
+		out.Met = append(out.Met, Place{e.Kind, before, AnswerUnseen})
+	}
+}
