@@ -69,6 +69,28 @@ func TestRequestsAndRepliesOfManyPiecesAreBrokenAsOne(t *testing.T) {
 	}
 }
 
+// What the page on settings says of go-redis: as it comes, it hides a lost reply by running the command again.
+func TestADriverThatRepeatsHidesALostReply(t *testing.T) {
+	s := take(t, backend.RealRedis)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := newProxy(t, s.Addr)
+	opts, err := redis.ParseURL(s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Addr = p.Addr()
+	c := redis.NewClient(opts)
+	defer c.Close()
+	const key = "effectonce:chaos:repeated"
+	defer c.Del(context.WithoutCancel(ctx), key)
+	armed := arm(t, p, chaos.ReplyLost, 1)
+	n, err := c.Incr(ctx, key).Result()
+	if state := armed.Disarm(); err != nil || n != 2 || p.Requests() != 2 || state.Outcome() != chaos.Executed {
+		t.Errorf("the counter is %d, %v, after %d requests: %+v; want 2 of 2, without an error", n, err, p.Requests(), state)
+	}
+}
+
 func TestWhatDriversDoBesideTheCallIsNoStep(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
