@@ -70,13 +70,18 @@ var errTLS = errors.New("the client speaks TLS, under which no request can be re
 // tlsHandshake is the first byte of whoever speaks TLS from the start.
 const tlsHandshake = 0x16
 
-// detect takes the protocol from the first bytes that a client sends. ok is false if more are needed.
-func detect(b []byte) (p Protocol, ok bool, err error) {
+// detect takes the protocol from the first bytes that a client sends, unless it was told. known is false if more are
+// needed.
+func (p *Proxy) detect(b []byte) (protocol Protocol, known bool, err error) {
 	switch {
 	case len(b) == 0:
 		return "", false, nil
+	case p.protocol == QuietTime:
+		return QuietTime, true, nil
 	case b[0] == tlsHandshake:
 		return "", false, errTLS
+	case p.protocol != Detected:
+		return p.protocol, true, nil
 	case b[0] == '*':
 		return Redis, true, nil
 	case b[0] != 0:

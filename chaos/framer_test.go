@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -318,14 +319,39 @@ func TestTheProtocolIsKnownByItsFirstBytes(t *testing.T) {
 		"GET / HTTP/1.1\r\n":         QuietTime,
 		"\x00\x00\x00\x08abcd":       QuietTime,
 	} {
-		if p, ok, err := detect([]byte(text)); p != want || !ok || err != nil {
+		if p, ok, err := (&Proxy{}).detect([]byte(text)); p != want || !ok || err != nil {
 			t.Errorf("%q: %q, %v, %v; want %q", text, p, ok, err, want)
 		}
 	}
-	if _, ok, err := detect([]byte{0, 0, 0}); ok || err != nil {
+	if _, ok, err := (&Proxy{}).detect([]byte{0, 0, 0}); ok || err != nil {
 		t.Errorf("three bytes: %v, %v", ok, err)
 	}
-	if _, _, err := detect([]byte{tlsHandshake, 3, 1}); err == nil {
-		t.Error("TLS was not recognised")
+	for _, told := range []Protocol{Detected, Redis, Postgres} {
+		if _, _, err := (&Proxy{protocol: told}).detect([]byte{tlsHandshake, 3, 1}); err == nil {
+			t.Errorf("told %q: TLS was not recognised", told)
+		}
+	}
+	if p, ok, err := (&Proxy{protocol: QuietTime}).detect([]byte{tlsHandshake}); p != QuietTime || !ok || err != nil {
+		t.Errorf("told to go by quiet time: %q, %v, %v", p, ok, err)
+	}
+}
+
+// A reply that the gate cannot read proves nothing, also if it began as one that it can.
+func TestAReplyThatCannotBeReadProvesNothing(t *testing.T) {
+	for _, kind := range []Kind{ReplyLost, HalfReply, ConnectionCut} {
+		p := &Proxy{}
+		armed, err := p.Arm(Fault{Kind: kind, Request: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, _ := gated(p, []string{cmd("set", "k", "v")})
+		w.heard([]byte("*2\r\n:1\r\n"), time.Now())
+		if o := armed.State().Outcome(); o != Unknown {
+			t.Errorf("%v, half of the reply: %v", kind, o)
+		}
+		w.heard([]byte("what?\r\n"), time.Now())
+		if s := armed.State(); s.Outcome() != Unknown || s.Protocol != QuietTime {
+			t.Errorf("%v: %v, %+v", kind, s.Outcome(), s)
+		}
 	}
 }

@@ -57,10 +57,7 @@ func (w *wire) sent(b []byte) (out []byte, over bool) {
 		w.held = append(w.held, b...)
 	}
 	if w.framer == nil {
-		protocol, known, err := w.proxy.protocol, true, error(nil)
-		if protocol == Detected {
-			protocol, known, err = detect(w.held)
-		}
+		protocol, known, err := w.proxy.detect(w.held)
 		if err != nil {
 			w.refuse(err)
 			return nil, true
@@ -198,8 +195,8 @@ func (w *wire) broken(b []byte, mid bool) (out []byte, over bool) {
 func (w *wire) speak(protocol Protocol, why error) {
 	if why != nil {
 		w.proxy.spoke(fmt.Sprintf("%s, then %s (%v)", w.framer.name(), protocol, why))
-		if w.fault != nil && !w.fault.state.Fired {
-			w.fault.state.Protocol = protocol
+		if a := w.fault; a != nil && !(a.state.Fired && a.state.Forwarded != Wholly) {
+			a.state.Protocol = protocol // what is heard from now on proves nothing
 		}
 	} else {
 		w.proxy.spoke(string(protocol))
