@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/Shopify/toxiproxy/v2/stream"
-	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
 const (
@@ -21,60 +17,64 @@ const (
 )
 
 // Proxy stands between one worker and one upstream, on a loopback port of its own, and breaks what it is told to
-// break at exactly the request that was named. It knows no protocol. Its methods may be called from several
-// goroutines.
+// break at exactly the request that was named. Its methods may be called from several goroutines.
 //
-// A request is what the client sends after it has heard from the server, up to the next time it hears from it:
-// right for a client that waits for each answer. Whatever the driver sends counts: the handshake of a new
-// connection, a ping, a deallocation, a goodbye. A server that speaks unasked in the middle of a request
-// (a notification) is taken for answering it.
+// A request is one step: what the client says before it waits for an answer, in whatever pieces, and with all that
+// it says beside it until everything is answered (a batch, a pipeline), if it brings the server to execute anything.
+// The handshake of a new connection, a ping, a prepare, a goodbye are no steps. See [Redis], [Postgres] and, for every
+// other protocol, [QuietTime].
 //
-// The links are toxiproxy's, so that its toxics can be chained behind ours. Accepting and dialling are not: there
-// the two directions of a connection do not know each other, a peer that stops reading leaves goroutines behind
-// for good, nobody can wait for their end, and a connection is closed both ways at once, which tells a Postgres
-// in the middle of a statement to roll back what a moment later it would have done.
+// Accepting and dialling are not toxiproxy's: there the two directions of a connection do not know each other, a peer
+// that stops reading leaves goroutines behind for good, nobody can wait for their end, and a connection is closed both
+// ways at once, which tells a Postgres in the middle of a statement to roll back what a moment later it would have
+// done.
 type Proxy struct {
 	name, upstream string
+	protocol       Protocol
 	listener       net.Listener
-	links          *toxiproxy.ToxicCollection
-	server         *toxiproxy.ApiServer // the links ask it whether to keep metrics (no); it serves nothing
-	alive          context.Context      // ends with Cut
+	links          *links
+	alive          context.Context // ends with Cut
 	die            context.CancelFunc
 	running        sync.WaitGroup // the accept loop, its dials, both directions of each connection
-
-	linking sync.Mutex // held while the two links of one connection are made
-	opening *wire      // that connection, for tap.NewState
 
 	mu       sync.Mutex
 	cut      bool
 	number   int // connections so far
 	requests int // requests so far
-	armed    *Loss
+	armed    *Armed
 	wires    map[*wire]struct{}
+	spoken   []string // how connections were read, each way once
+	trouble  error
+	plain    int   // the number of the last connection that spoke without encryption
+	down     error // the upstream could not be reached the last time
 }
 
-// NewProxy opens a proxy to upstream (host:port), which is dialled once per connection and need not be up yet.
-// The name is for people. Close it.
+// Options say what a proxy stands before.
+type Options struct {
+	Name     string   // for people
+	Upstream string   // host:port; it is dialled once per connection and need not be up yet
+	Protocol Protocol // how requests are found; the zero value finds out
+	_        struct{}
+}
+
+// NewProxy is [Open] with a name and an upstream.
 func NewProxy(name, upstream string) (*Proxy, error) {
+	return Open(Options{Name: name, Upstream: upstream})
+}
+
+// Open opens a proxy. Close it.
+func Open(o Options) (*Proxy, error) {
+	if !slices.Contains([]Protocol{Detected, Redis, Postgres, QuietTime}, o.Protocol) {
+		return nil, fmt.Errorf("chaos: proxy %s: protocol %q is none of %q, %q, %q", o.Name, o.Protocol, Redis, Postgres, QuietTime)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("chaos: proxy %s: %w", name, err)
+		return nil, fmt.Errorf("chaos: proxy %s: %w", o.Name, err)
 	}
-	p := &Proxy{name: name, upstream: upstream, listener: listener, wires: map[*wire]struct{}{}}
+	p := &Proxy{name: o.Name, upstream: o.Upstream, protocol: o.Protocol, listener: listener, wires: map[*wire]struct{}{}}
 	p.alive, p.die = context.WithCancel(context.Background())
-	// Made as literals, without toxiproxy's constructors: those want a logger, and its zero value here is silent.
-	p.server = &toxiproxy.ApiServer{Metrics: toxiproxy.NewMetricsContainer(nil)}
-	p.links = toxiproxy.NewToxicCollection(&toxiproxy.Proxy{Name: name, Listen: p.Addr(), Upstream: upstream})
-	for _, d := range []stream.Direction{stream.Upstream, stream.Downstream} {
-		// The collection makes toxics by the name of their type, from a registry of the whole process. Asking for
-		// one that is in it and putting ours in its place, before any link exists, leaves that registry alone,
-		// and gives each tap its proxy, which a registry of types could not.
-		wrapper, err := p.links.AddToxicJson(strings.NewReader(
-			fmt.Sprintf(`{"name":"tap_%s","type":"noop","stream":%q,"toxicity":1}`, d, d)))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("chaos: proxy %s: %w", name, err), listener.Close())
-		}
-		wrapper.Toxic = &tap{proxy: p, direction: d}
+	if p.links, err = newLinks(o.Name, p.Addr(), o.Upstream); err != nil {
+		return nil, errors.Join(fmt.Errorf("chaos: proxy %s: %w", o.Name, err), listener.Close())
 	}
 	p.running.Add(1)
 	go p.accept()
@@ -90,6 +90,48 @@ func (p *Proxy) Requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests
+}
+
+// Unanswered is on how many connections the server owes an answer to a step, or may still be at one that a client
+// asked for which is gone. If it is zero, nothing that the gate passed on so far can still take effect, but for what
+// was said in a protocol that it does not know. A request that its client wrote and gave up on may be on its way to
+// the gate.
+func (p *Proxy) Unanswered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for w := range p.wires {
+		if w.counted {
+			n++
+		}
+	}
+	return n
+}
+
+// Protocol says how requests were found so far: "redis", "postgres", "quiet time", several of them if connections
+// differed, and why, where the gate lost its way. It is empty before anything was said.
+func (p *Proxy) Protocol() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.spoken, "; ")
+}
+
+// spoke notes how a connection is read. The mu is held.
+func (p *Proxy) spoke(how string) {
+	if !slices.Contains(p.spoken, how) {
+		p.spoken = append(p.spoken, how)
+	}
+}
+
+// Trouble is why no connection could be used, in words for whoever plugged in the store: the client insists on TLS,
+// or the upstream cannot be reached. It is nil again as soon as one could.
+func (p *Proxy) Trouble() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down != nil {
+		return p.down
+	}
+	return p.trouble
 }
 
 // Cut ends every connection for good and takes no new one, as when the worker's process dies: the client's side
@@ -152,11 +194,12 @@ func (p *Proxy) connect(client *net.TCPConn) {
 	upstream, err := dialer.DialContext(p.alive, "tcp", p.upstream)
 	if err != nil {
 		client.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.down = fmt.Errorf("chaos: proxy %s: the upstream cannot be reached: %w", p.name, err)
 		return
 	}
-	w := &wire{proxy: p, client: client, upstream: upstream.(*net.TCPConn)}
-	p.linking.Lock()
-	defer p.linking.Unlock()
+	w := &wire{proxy: p, client: client, upstream: upstream.(*net.TCPConn), end: make(chan struct{})}
 	p.mu.Lock()
 	if p.cut {
 		p.mu.Unlock()
@@ -164,81 +207,11 @@ func (p *Proxy) connect(client *net.TCPConn) {
 		upstream.Close()
 		return
 	}
+	p.down = nil
 	p.number++
-	name := fmt.Sprintf("%s#%d", p.name, p.number)
+	w.number = p.number
 	p.wires[w] = struct{}{}
 	p.mu.Unlock()
-
 	p.running.Add(3) // requestsOver, repliesOver, ended
-	p.opening = w
-	p.links.StartLink(p.server, name+"up", client, &sink{w, w.upstream, w.requestsOver}, stream.Upstream)
-	p.links.StartLink(p.server, name+"down", w.upstream, &sink{w, client, w.repliesOver}, stream.Downstream)
-	p.opening = nil
+	p.links.join(w, fmt.Sprintf("%s#%d", p.name, w.number))
 }
-
-// sink is where a link writes. It takes everything, also when the peer is gone: a link stops reading at an error,
-// and all before it in the chain would wait for ever to hand it the next chunk.
-type sink struct {
-	wire *wire
-	to   *net.TCPConn
-	over func() // the link has nothing more to write
-}
-
-func (s *sink) Write(b []byte) (int, error) {
-	if _, err := s.to.Write(b); err != nil && s.to == s.wire.client {
-		// The other direction learns that the client is gone. Of a server that is gone it learns by reading,
-		// after what that server had still said.
-		_ = s.wire.client.Close()
-	}
-	return len(b), nil
-}
-
-func (s *sink) Close() error {
-	s.over()
-	return nil
-}
-
-// tap is the toxic that sees one direction of every connection.
-type tap struct {
-	proxy     *Proxy
-	direction stream.Direction
-}
-
-// NewState is called while a link is made, and says to which connection the link belongs.
-func (t *tap) NewState() any { return t.proxy.opening }
-
-// Pipe passes chunks on, and nothing of a reply that is to be lost.
-func (t *tap) Pipe(stub *toxics.ToxicStub) {
-	w := stub.State.(*wire)
-	for {
-		select {
-		case <-stub.Interrupt:
-			return
-		case chunk := <-stub.Input:
-			switch {
-			case chunk == nil:
-				if t.direction == stream.Downstream {
-					w.ended()
-				}
-				stub.Close()
-				return
-			case t.direction == stream.Upstream:
-				w.requested()
-			case w.replied(chunk.Timestamp):
-				// Closing the chain's end, and not the connection, lets the client have all that was sent before.
-				stub.Close()
-				for range stub.Input { // swallowed until the server ends its side
-					continue
-				}
-				w.ended()
-				return
-			}
-			stub.Output <- chunk
-		}
-	}
-}
-
-var (
-	_ toxics.StatefulToxic = (*tap)(nil)
-	_ io.WriteCloser       = (*sink)(nil)
-)
