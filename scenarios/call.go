@@ -10,22 +10,22 @@ import (
 )
 
 // answer records the response: how far its outcome is known, and when it can no longer take effect.
-func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, fault *lostReply, took time.Duration) {
-	bitten, closed := fault.settle(ctx)
+func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, fault *wireFault, took time.Duration) {
+	after := fault.settle(ctx)
 	for i := range ops {
 		o := &ops[i]
-		if name := x.touched(s, o, bitten, took); name != "" {
+		if name := x.touched(s, o, after, took); name != "" {
 			o.Fault = x.window(name, o)
 		}
 		o.Unseen = x.unseen(s)
 	}
-	if bitten {
-		x.mark(lostOnTheWire)
+	if after.bitten {
+		x.mark(brokenOnTheWire)
 	}
 	if !anyUnknown(ops) {
 		return
 	}
-	if !x.final(ctx, closed || !bitten && took <= slowAfter) {
+	if !x.final(ctx, after.closed || !after.bitten && took <= slowAfter) {
 		x.lane.dirty = true // it may still take effect: nothing else may meet it
 		return
 	}
@@ -36,14 +36,17 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 	}
 }
 
-// touched names the fault that explains an answer, if there was one. A consumer may answer with no error what came
-// of one.
-func (x *execution) touched(s *Step, o *model.Operation, bitten bool, took time.Duration) string {
+// touched names the fault that explains an answer, if there was one, and takes up what the wire proves about it. A
+// consumer may answer with no error what came of a fault.
+func (x *execution) touched(s *Step, o *model.Operation, after aftermath, took time.Duration) string {
 	switch {
 	case o.Answer.Outcome == model.OK && o.Kind != model.Deliver:
 		return ""
-	case bitten:
-		return replyLost
+	case after.bitten:
+		if after.untouched && o.Answer.Outcome == model.Unknown && o.Kind != model.Deliver {
+			o.Answer.Outcome = model.NotApplied
+		}
+		return after.name
 	case s.Cancelled:
 		return contextCancelled
 	case o.Answer.Outcome != model.OK && took > slowAfter:
@@ -85,13 +88,12 @@ func (x *execution) window(name string, o *model.Operation) int {
 
 // The faults, as histories name them.
 const (
-	replyLost        = "reply lost"
 	contextCancelled = "context cancelled before the call"
 	slowCall         = "slow"
 )
 
-// lostOnTheWire is the mark of a reply that the server gave and the client never got.
-const lostOnTheWire = "reply lost on the wire"
+// brokenOnTheWire is the mark of a call that a fault on the wire met.
+const brokenOnTheWire = "call broken off on the wire"
 
 func (x *execution) mark(name string) {
 	for i := range x.history.Marks {

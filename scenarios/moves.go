@@ -191,7 +191,7 @@ func (d *drawing) other(w int) int {
 
 func (d *drawing) lost() Fault {
 	if d.wire && d.coin.Draw(d.t, "") {
-		return ReplyLost
+		return [...]Fault{ReplyLost, ReplyLost, RequestLost, HalfRequest, HalfReply, ConnectionCut}[d.pick(6)]
 	}
 	return Unseen
 }

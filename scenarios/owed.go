@@ -20,7 +20,7 @@ func (s surface) required() []string {
 	}
 	names := marks.Names()
 	if s.wire {
-		names = append(names, lostOnTheWire)
+		names = append(names, brokenOnTheWire)
 	}
 	return names
 }

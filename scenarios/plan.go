@@ -48,7 +48,17 @@ const (
 	Seen      Fault = ""           // none: the worker gets its answer
 	Unseen    Fault = "unseen"     // the answer is lost in process: recorded as it is, the worker does not learn it
 	ReplyLost Fault = "reply-lost" // the server did it, the client gets the end of its connection
+
+	RequestLost   Fault = "request-lost" // the server gets nothing of it
+	HalfRequest   Fault = "half-request" // the server gets a part that it cannot act on
+	HalfReply     Fault = "half-reply"   // the server did it, the client gets a part of the answer that says nothing
+	ConnectionCut Fault = "cut"          // the server got it, and the connection ends at once: it may do it or not
 )
+
+// wireFaults are the faults that happen on the wire.
+func wireFaults() []Fault {
+	return []Fault{ReplyLost, RequestLost, HalfRequest, HalfReply, ConnectionCut}
+}
 
 // onTheWire reports whether the fault takes a wire to happen.
 func (f Fault) onTheWire() bool { return f != Seen && f != Unseen }

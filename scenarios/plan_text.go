@@ -68,7 +68,8 @@ func stepFields(s *Step) []stepField {
 		textField("claim", (*string)(&s.Claim), string(Previous), string(First), string(Handed), string(NoClaim)),
 		amountField("amount", &s.Effect),
 		textField("result", (*string)(&s.Result), string(EmptyBytes), string(ZeroBytes), string(NullBytes), string(InvalidBytes), string(ManyBytes)),
-		textField("fault", (*string)(&s.Fault), string(Unseen), string(ReplyLost)), numberField("request", &s.Request),
+		textField("fault", (*string)(&s.Fault), string(Unseen), string(ReplyLost),
+			string(RequestLost), string(HalfRequest), string(HalfReply), string(ConnectionCut)), numberField("request", &s.Request),
 		{"context", func() string {
 			if s.Cancelled {
 				return "cancelled"

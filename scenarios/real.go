@@ -40,6 +40,7 @@ type recorded struct {
 	operation model.Operation
 	step      int
 	fault     string
+	broken    bool // a fault on the wire met it
 }
 
 func (x *execution) runReal(ctx context.Context) (*ran, error) {
@@ -182,19 +183,23 @@ func (c *crew) tell(ctx context.Context, d *driver, at, n int) error {
 }
 
 // record keeps operations with the fault that touched them, and the moment from which their outcome cannot change.
-func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operation, fault *lostReply, took time.Duration) {
+func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operation, fault *wireFault, took time.Duration) {
 	s := &c.plan.Steps[at]
-	bitten, closed := fault.settle(ctx)
-	closed = anyUnknown(ops) && c.final(ctx, closed || !bitten && took <= slowAfter)
+	after := fault.settle(ctx)
+	names := make([]string, len(ops))
+	for i := range ops {
+		names[i] = c.touched(s, &ops[i], after, took)
+	}
+	closed := anyUnknown(ops) && c.final(ctx, after.closed || !after.bitten && took <= slowAfter)
 	for i := range ops {
 		o := ops[i]
 		o.Unseen = c.unseen(s)
 		if closed && o.Answer.Outcome == model.Unknown {
 			o.Closed = c.moment.Add(1)
 		}
-		d.done = append(d.done, recorded{operation: o, step: at + i, fault: c.touched(s, &o, bitten, took)})
+		d.done = append(d.done, recorded{operation: o, step: at + i, fault: names[i], broken: after.bitten})
 	}
-	d.cold = d.cold || bitten
+	d.cold = d.cold || after.bitten
 }
 
 func (c *crew) keyOf(s *Step) model.Key {
@@ -244,8 +249,8 @@ func (c *crew) order() *ran {
 		if o.Return != 0 && o.Answer.Outcome == model.Unknown && o.Closed == 0 {
 			c.lane.dirty = true
 		}
-		if all[i].fault == replyLost {
-			c.mark(lostOnTheWire)
+		if all[i].broken {
+			c.mark(brokenOnTheWire)
 		}
 		c.history.Operations = append(c.history.Operations, o)
 		c.steps = append(c.steps, all[i].step)

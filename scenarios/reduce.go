@@ -247,6 +247,11 @@ func plainerSteps(steps []Step, i int) [][]Step {
 	}
 	change(func(s *Step) { s.Fault, s.Request = Seen, 0 })
 	change(func(s *Step) {
+		if s.Fault.onTheWire() && s.Fault != ReplyLost {
+			s.Fault = ReplyLost
+		}
+	})
+	change(func(s *Step) {
 		if s.Fault.onTheWire() {
 			s.Fault, s.Request = Unseen, 0
 		}

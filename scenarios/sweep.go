@@ -29,7 +29,7 @@ func (s surface) faults() []Fault {
 	if !s.wire {
 		return []Fault{Unseen}
 	}
-	return []Fault{ReplyLost}
+	return wireFaults()
 }
 
 // named is how a history names a fault of a plan.
@@ -37,7 +37,7 @@ func (f Fault) named() string {
 	if f == Unseen {
 		return checker.AnswerUnseen
 	}
-	return replyLost
+	return f.kind().String()
 }
 
 // places are all operations in all states that they can be made in.

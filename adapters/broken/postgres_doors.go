@@ -206,6 +206,15 @@ func (p ServerTimed) CompleteClaim(ctx context.Context, consumer, id string, cla
 	return err
 }
 
+// Extend prolongs a claim.
+func (p ServerTimed) Extend(ctx context.Context, consumer, id string, claim model.Record, _ time.Time, lease time.Duration) (model.Record, error) {
+	var at time.Time
+	if err := p.pool.QueryRow(ctx, "select now()").Scan(&at); err != nil {
+		return model.Record{}, err
+	}
+	return p.Postgres.Extend(ctx, consumer, id, claim, at, lease)
+}
+
 // CommitEffect writes the effect and DONE in one transaction.
 func (p ServerTimed) CommitEffect(ctx context.Context, consumer, id string, claim model.Record, _ time.Time, effect model.Effect) error {
 	var at time.Time
