@@ -78,9 +78,9 @@ func openRedisBy(t testing.TB, s *backend.Server, addr string, dial func(context
 
 // lose loses the reply of call and demands everything that may be demanded of one: it fired, the caller got an
 // error, and it was over on the server's side soon.
-func lose(t *testing.T, p *chaos.Proxy, call func() error) chaos.Lost {
+func lose(t *testing.T, p *chaos.Proxy, call func() error) chaos.State {
 	t.Helper()
-	loss, err := p.LoseReply(1)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestALostReplyLeavesNoOpenTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 			id := 10*i + k
-			loss, err := p.LoseReply(k)
+			loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: k})
 			if err != nil {
 				t.Fatal(err)
 			}

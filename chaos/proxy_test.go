@@ -43,8 +43,8 @@ func TestCutEndsAllConnectionsForGood(t *testing.T) {
 		c.Close()
 		t.Error("a new connection after Cut")
 	}
-	if _, err := p.LoseReply(1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("LoseReply after Cut: %v", err)
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Arm after Cut: %v", err)
 	}
 	eventually(t, "the server was told", func() bool { return s.open.Load() == 0 })
 }

@@ -248,7 +248,7 @@ func TestEveryCallGoesOutOnce(t *testing.T) {
 			}
 		}
 		lose := func(name string, call func() error) {
-			loss, err := proxy.LoseReply(1)
+			loss, err := proxy.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 			if err != nil {
 				r.t.Fatal(err)
 			}

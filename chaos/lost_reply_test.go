@@ -18,7 +18,7 @@ func TestTheReplyOfExactlyTheNamedRequestIsLost(t *testing.T) {
 		p := newProxy(t, s.Addr().String())
 		c := dial(t, p)
 		mustAsk(t, c, "warm", "1 warm")
-		loss, err := p.LoseReply(k)
+		loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: k})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestTheReplyOfExactlyTheNamedRequestIsLost(t *testing.T) {
 			t.Errorf("k=%d: the server executed %d requests, want %d", k, n, k+1)
 		}
 		lost := loss.Disarm()
-		if !lost.Reached || !lost.Fired || lost.Forwarded.Before(before) || lost.ReplySeen.Before(lost.Forwarded) {
+		if !lost.Reached || !lost.Fired || lost.ForwardedAt.Before(before) || lost.ReplySeen.Before(lost.ForwardedAt) {
 			t.Errorf("k=%d: report %+v", k, lost)
 		}
 		select {
@@ -56,7 +56,7 @@ func TestRequestsAreCountedOverAllConnectionsInOrderOfArrival(t *testing.T) {
 	a, b := dial(t, p), dial(t, p)
 	mustAsk(t, a, "warm", "1 warm")
 	mustAsk(t, b, "warm", "2 warm")
-	if _, err := p.LoseReply(3); err != nil {
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 3}); err != nil {
 		t.Fatal(err)
 	}
 	mustAsk(t, a, "one", "3 one")
@@ -72,7 +72,7 @@ func TestARequestInSeveralPiecesIsOne(t *testing.T) {
 	p := newProxy(t, s.Addr().String())
 	c := dial(t, p)
 	mustAsk(t, c, "warm", "1 warm")
-	loss, err := p.LoseReply(2)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOfALostReplyInManyPiecesTheClientSeesNothingAndTheServerFinishes(t *tes
 	s := serveLines(t)
 	p := newProxy(t, s.Addr().String())
 	c := dial(t, p)
-	loss, err := p.LoseReply(1)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,11 +114,11 @@ func TestADisarmedFaultDoesNothing(t *testing.T) {
 	s := serveLines(t)
 	p := newProxy(t, s.Addr().String())
 	c := dial(t, p)
-	loss, err := p.LoseReply(2)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.LoseReply(1); !errors.Is(err, chaos.ErrArmed) {
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1}); !errors.Is(err, chaos.ErrArmed) {
 		t.Errorf("arming twice: %v", err)
 	}
 	mustAsk(t, c, "one", "1 one")
@@ -129,10 +129,10 @@ func TestADisarmedFaultDoesNothing(t *testing.T) {
 	if lost := loss.State(); lost.Fired || lost.Reached {
 		t.Errorf("report after Disarm: %+v", lost)
 	}
-	if _, err := p.LoseReply(0); err == nil {
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 0}); err == nil {
 		t.Error("request 0 was accepted")
 	}
-	if _, err := p.LoseReply(1); err != nil {
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1}); err != nil {
 		t.Errorf("arming after Disarm: %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestADisarmedFaultDoesNothing(t *testing.T) {
 func TestManyWorkersAtOnceLoseExactlyOneReply(t *testing.T) {
 	s := serveLines(t)
 	p := newProxy(t, s.Addr().String())
-	loss, err := p.LoseReply(100)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

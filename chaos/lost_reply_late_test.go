@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/effectonce/effectonce/chaos"
 )
 
 // serveLate takes one connection per channel, in order, and says "late" on it when its channel is closed.
@@ -38,7 +40,7 @@ func TestDisarmBetweenRequestAndReplyLetsTheReplyThrough(t *testing.T) {
 	answer := make(chan struct{})
 	p := newProxy(t, serveLate(t, answer))
 	c := dial(t, p)
-	loss, err := p.LoseReply(1)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func TestDisarmBetweenRequestAndReplyLetsTheReplyThrough(t *testing.T) {
 func TestARequestBesideTheNamedOneKeepsItsReply(t *testing.T) {
 	first, second := make(chan struct{}), make(chan struct{})
 	p := newProxy(t, serveLate(t, first, second))
-	loss, err := p.LoseReply(1)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestAServerThatDiesBeforeItsReplyEndsTheFaultUnfired(t *testing.T) {
 		}
 	}()
 	p := newProxy(t, l.Addr().String())
-	loss, err := p.LoseReply(1)
+	loss, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func TestAServerThatDiesBeforeItsReplyEndsTheFaultUnfired(t *testing.T) {
 	if lost := loss.State(); lost.Fired || !lost.Reached || lost.Ended.IsZero() {
 		t.Errorf("report %+v", lost)
 	}
-	if _, err := p.LoseReply(1); err != nil {
+	if _, err := p.Arm(chaos.Fault{Kind: chaos.ReplyLost, Request: 1}); err != nil {
 		t.Errorf("arming again: %v", err)
 	}
 }
