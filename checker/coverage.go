@@ -2,6 +2,7 @@ package checker
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/effectonce/effectonce/model"
 )
@@ -27,6 +28,16 @@ type Coverage struct {
 	Places  int     `json:"places"`
 	Covered int     `json:"covered"`
 	Missing []Place `json:"missing,omitempty"`
+}
+
+// state is what the record was, as a place names it. Of a message that a consumer was delivered and did not finish
+// nobody knows whether it has begun: it is in flight.
+func state(before model.Possible, e *model.Event) model.State {
+	inFlight := func(s model.KeyState) bool { return s.State == model.Processing }
+	if e.Kind == model.Deliver && slices.ContainsFunc(before, inFlight) {
+		return model.Processing
+	}
+	return before[0].State
 }
 
 // met notes where a fault met an operation.

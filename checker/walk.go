@@ -52,7 +52,7 @@ func (w *walker) along(rules *model.Rules, order []*placed, out *Judgement) {
 // came counts what an operation showed, and goes on from the states that it left.
 func (w *walker) came(rules *model.Rules, e *model.Event, effects *generation, out *Judgement) {
 	out.mark(rules.Reached(w.now[0], e))
-	out.met(e, w.now[0].State, w.faults)
+	out.met(e, state(w.now, e), w.faults)
 	effects.met(e, w.next[0].Born, &out.Effects)
 	w.now, w.next = w.next, w.now
 }

@@ -19,6 +19,8 @@ func (s surface) byName() []named {
 	for _, p := range s.sweep() {
 		all = append(all, named{swept, p})
 	}
+	// Last, since what also goes wrong one operation at a time is easier to read there.
+	all = append(all, named{"six consumers at once handle a message once", s.write(Real, 6, s.sixAtOnce)})
 	for i := range all {
 		nameKeys(all[i].plan, i)
 	}

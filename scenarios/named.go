@@ -24,7 +24,6 @@ type script struct {
 func (s surface) named() []named {
 	all := []named{
 		{"a duplicate delivery is handled once", s.write(Stepped, 3, s.duplicates)},
-		{"six consumers at once handle a message once", s.write(Real, 6, s.sixAtOnce)},
 		{"no message is taken for another, and all are forgotten", s.write(Stepped, 2, s.apart)},
 	}
 	if s.whole == "" && !s.contract.NoLease {

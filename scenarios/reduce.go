@@ -20,7 +20,9 @@ type reducer struct {
 	until time.Time
 	runs  int
 	best  *failing
-	sure  bool // the reason was asked for by one more claim, and is not given up for another one
+	// luck: it takes real concurrency, so that a candidate has to fail most of the times that it is run.
+	luck bool
+	sure bool // the reason was asked for by one more claim, and is not given up for another one
 }
 
 func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
@@ -28,7 +30,9 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 	first.drawn = len(bad.plan.Steps)
 	r.best = &first
 	if bad.plan.Tier == Real && !r.inOrder(ctx) {
-		return r.best // it takes real concurrency: what cannot be repeated at will cannot be cut down
+		if r.luck = true; r.run(ctx, bad.plan) == nil {
+			return r.best // what cannot be repeated cannot be cut down
+		}
 	}
 	if first.judgement.Reason.Invariant == model.EveryCallReturns {
 		r.try(ctx, r.upToTheGuilty(false)) // each further run would take as long as the bound
@@ -127,7 +131,7 @@ func (r *reducer) try(ctx context.Context, p *Plan) bool {
 // maybe runs a candidate in the namespace that is open, under message ids of its own. Most candidates pass, and a
 // namespace costs more than a run. Only one that fails is worth a fresh namespace, in which it has to fail again.
 func (r *reducer) maybe(ctx context.Context, p *Plan) bool {
-	if r.lane.h.Upstream == "" || !hasPlainKeys(p) {
+	if r.lane.h.Upstream == "" || !hasPlainKeys(p) || r.luck {
 		return true
 	}
 	q := with(p, p.Steps)
@@ -147,8 +151,22 @@ func (r *reducer) asGood(f *failing) bool {
 	return len(f.plan.Steps) < len(r.best.plan.Steps) && (checker.Wider(is, was) || was == model.TypedAnswers)
 }
 
-// run runs a plan in a fresh namespace; nil if it did not violate.
+// run runs a plan in a fresh namespace; nil if it did not violate. One that takes luck is run three times, and has to
+// violate twice.
 func (r *reducer) run(ctx context.Context, p *Plan) *failing {
+	r.lane.dirty = true
+	first := r.judge(ctx, p)
+	if !r.luck {
+		return first
+	}
+	r.lane.dirty = true
+	second := r.judge(ctx, p)
+	switch {
+	case first != nil && second != nil:
+		return first
+	case first == nil && second == nil:
+		return nil
+	}
 	r.lane.dirty = true
 	return r.judge(ctx, p)
 }
@@ -177,6 +195,7 @@ func (r *reducer) again(ctx context.Context, bad *failing) string {
 	if bad.judgement.Reason.Invariant == model.EveryCallReturns {
 		replays = 1
 	}
+	r.luck = false // each run counts as it is
 	for range replays {
 		f := r.run(ctx, bad.plan)
 		if f != nil && f.judgement.Reason.Invariant == bad.judgement.Reason.Invariant {

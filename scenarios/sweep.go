@@ -21,6 +21,9 @@ func (s surface) sweep() []*Plan {
 	for _, at := range s.places() {
 		all = append(all, s.write(Stepped, 2, func(w *script) { s.meetFaults(w, at) }))
 	}
+	if s.batches {
+		all = append(all, s.write(Stepped, 2, s.breakBatches))
+	}
 	return all
 }
 
@@ -71,24 +74,91 @@ func (s surface) reachable(kind model.Kind, state model.State) bool {
 	return true
 }
 
+// broken is a fault at one request of a call.
+type broken struct {
+	fault   Fault
+	request int
+}
+
+// requestsSwept is how many requests of a call are broken in turn, where a call is more than one: a transaction, or all
+// that a consumer does about a message.
+const requestsSwept = 4
+
+func (s surface) breaks(kind model.Kind) []broken {
+	requests := 1
+	switch kind {
+	case model.CommitEffect, model.ApplyOnce, model.Deliver:
+		requests = requestsSwept
+	}
+	var all []broken
+	for _, f := range s.faults() {
+		if !f.onTheWire() {
+			all = append(all, broken{fault: f})
+			continue
+		}
+		for r := range requests {
+			all = append(all, broken{f, r + 1})
+		}
+	}
+	return all
+}
+
 // meetFaults brings one message for each fault to the state and makes the call there, asks once more, and lets another
 // worker take what is left.
 func (s surface) meetFaults(w *script, at place) {
-	w.p.Keys = acceptedKeys(s.contract, len(s.faults()))
+	breaks := s.breaks(at.kind)
+	w.p.Keys = acceptedKeys(s.contract, len(breaks))
 	w.byKey = at.kind == model.Complete
-	for i, fault := range s.faults() {
+	for i, b := range breaks {
 		w.key = i + 1
 		s.reach(w, at)
 		w.call(1, at.kind)
-		last := &w.p.Steps[len(w.p.Steps)-1]
-		if last.Fault = fault; fault.onTheWire() {
-			last.Request = 1
-		}
+		w.breakOff(b)
 		w.call(1, at.kind)
-		w.begin(2)
-		w.clock(w.lease() + s.clear())
-		w.begin(2)
-		w.finish(2)
+		s.pickUp(w)
+	}
+}
+
+// breakOff breaks the call that was written last.
+func (w *script) breakOff(b broken) {
+	last := &w.p.Steps[len(w.p.Steps)-1]
+	last.Fault, last.Request = b.fault, b.request
+}
+
+// pickUp lets another worker take what was left, once it may.
+func (s surface) pickUp(w *script) {
+	w.begin(2)
+	w.clock(w.lease() + s.clear())
+	w.begin(2)
+	w.finish(2)
+}
+
+// breakBatches breaks a call with several messages off at each of its first requests, and has the broker bring all of
+// them again.
+func (s surface) breakBatches(w *script) {
+	const size, requests = 2, 2 * requestsSwept
+	var breaks []broken
+	for _, f := range s.faults() {
+		for r := range requests {
+			if breaks = append(breaks, broken{f, r + 1}); !f.onTheWire() {
+				breaks[len(breaks)-1].request = 0
+				break
+			}
+		}
+	}
+	w.p.Keys = acceptedKeys(s.contract, size*len(breaks))
+	for i, b := range breaks {
+		for k := range size {
+			w.key = size*i + k + 1
+			w.begin(1)
+			if w.p.Steps[len(w.p.Steps)-1].Batch = i + 1; k == 0 {
+				w.breakOff(b)
+			}
+		}
+		for k := range size {
+			w.key = size*i + k + 1
+			s.pickUp(w)
+		}
 	}
 }
 

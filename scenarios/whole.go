@@ -44,7 +44,7 @@ func (d *drawing) batch(w, k int) {
 	}
 	d.batched++
 	r := Seen
-	if d.one(4) {
+	if d.coin.Draw(d.t, "") {
 		r = d.lost()
 	}
 	for range 2 + d.pick(3) {
