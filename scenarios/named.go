@@ -19,6 +19,7 @@ type script struct {
 	p     *Plan
 	key   int  // that the next steps concern, from 1
 	byKey bool // it is finished by key, not by claim
+	long  bool // its leases do not end while it runs
 }
 
 func (s surface) named() []named {
@@ -123,6 +124,7 @@ func (s surface) apart(w *script) {
 			firsts = append(firsts, first)
 		}
 	}
+	w.long = true // these are many calls, and no lease is to end between them
 	each := func(key int, do func(worker int)) {
 		from := len(w.p.Steps)
 		do(1)
@@ -159,7 +161,10 @@ func (w *script) clock(by time.Duration) {
 // lease is one that the store can keep, no whole number of seconds if it keeps less, and short where it is waited for.
 func (w *script) lease() time.Duration {
 	lease := 30*time.Second + 900*time.Millisecond
-	if w.waits {
+	switch {
+	case w.long:
+		lease = time.Hour
+	case w.waits:
 		lease = w.pace()
 	}
 	return max(lease-lease%w.contract.Precision, w.contract.MinLease)
