@@ -37,7 +37,7 @@ func TestThePlansByNameFindWhatTheyAreMadeFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// That it is found is the question: a plan of some hundred keys takes longer to reduce than this.
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			r, err := scenarios.Explore(ctx, c.h, scenarios.Only(scenarios.ByName), scenarios.Seed(1))
 			if err != nil {

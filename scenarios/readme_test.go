@@ -1,6 +1,7 @@
 package scenarios_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -170,4 +171,23 @@ func optionsThereAre(t *testing.T) []string {
 		}
 	}
 	return names
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
+}
+
+// printed is what stands behind a label, on its line.
+func printed(out, label string) string {
+	_, after, found := strings.Cut(out, label)
+	if !found {
+		return ""
+	}
+	line, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(line)
 }

@@ -15,7 +15,7 @@ import (
 
 // short and brief are budgets: this run is for people who wait. A campaign sets EFFECTONCE_BUDGET and EFFECTONCE_PLANS.
 var (
-	short = scenarios.Budget(6 * time.Second)
+	short = scenarios.Budget(5 * time.Second)
 	brief = scenarios.Budget(3 * time.Second)
 )
 

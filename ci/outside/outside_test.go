@@ -1,4 +1,4 @@
-package scenarios_test
+package outside_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // The tests of this file use the kit from outside in ways that the README's first example does not: from a copied
 // folder, and from a program that is no test.
 
-const template = "../adapters/template"
+const template = "../../adapters/template"
 
 func TestTheTemplatePassesAsItIsCopiedAndFailsAfterTheEditThatItDescribes(t *testing.T) {
 	s := copied(t)

@@ -1,4 +1,4 @@
-package scenarios_test
+package outside_test
 
 import (
 	"bytes"
@@ -126,7 +126,7 @@ func newModule(t *testing.T, files map[string]string) *stranger {
 	t.Parallel()
 	s := &stranger{t: t, dir: t.TempDir()}
 	s.env = strangersEnv(t)
-	repository, err := filepath.Abs("..")
+	repository, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func newModule(t *testing.T, files map[string]string) *stranger {
 		t.Fatalf("the README's go.mod has no %q:\n%s", here, blocks["go.mod"])
 	}
 	s.write("go.mod", strings.Replace(blocks["go.mod"], here, "=> "+repository, 1))
-	s.write("go.sum", readFile(t, "../go.sum"))
+	s.write("go.sum", readFile(t, "../../go.sum"))
 	for name, text := range files {
 		s.write(name, text)
 	}
@@ -269,7 +269,7 @@ func strangersEnv(t *testing.T) []string {
 func readmeFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	text := readFile(t, "../README.md")
+	text := readFile(t, "../../README.md")
 	for _, block := range regexp.MustCompile("(?s)\n```([a-z.]+)\n(.*?\n)```\n").FindAllStringSubmatch(text, -1) {
 		name, body := block[1], block[2]
 		if name == "go" {

@@ -1,4 +1,4 @@
-package scenarios_test
+package broken_test
 
 import (
 	"strings"
