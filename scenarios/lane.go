@@ -157,6 +157,9 @@ func (l *lane) open(ctx context.Context, worker int, now time.Time, skew time.Du
 	}
 	if err := bounded(ctx, func(ctx context.Context) error { return l.h.enter(ctx, env, h) }); err != nil {
 		crash()
+		if addr != "" && l.proxies[worker-1].Trouble() != nil {
+			err = fmt.Errorf("%w: %w", l.proxies[worker-1].Trouble(), err)
+		}
 		return nil, fmt.Errorf("scenarios: %s: open: %w", l.h.Name, err)
 	}
 	_ = bounded(ctx, func(ctx context.Context) error { l.warm(ctx, worker, h); return nil })
