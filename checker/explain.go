@@ -156,7 +156,11 @@ func (v *view) fault(f *model.Fault) string {
 	if f.To != 0 {
 		until = fmt.Sprintf("to %d", f.To)
 	}
-	return fmt.Sprintf("   \t\tfault %d: %s, %s\t\tfrom moment %d %s\n", f.ID, plain(quote(f.Name)), whom, f.From, until)
+	what := plain(quote(f.Name)) + ", " + whom
+	if f.Detail != "" {
+		what += ": " + short(escaped(f.Detail))
+	}
+	return fmt.Sprintf("   \t\tfault %d: %s\t\tfrom moment %d %s\n", f.ID, what, f.From, until)
 }
 
 // invocation is what was asked, short.

@@ -139,7 +139,7 @@ func build(b *bits, consumer, id string, epoch model.Instant) *model.History {
 	for range b.upTo(3) {
 		h.Capabilities, h.Zones = append(h.Capabilities, kinds[b.upTo(len(kinds))]), append(h.Zones, int(int8(b.byte())))
 		h.Marks = append(h.Marks, model.Mark{Name: b.text(), Count: int(b.int64())})
-		h.Faults = append(h.Faults, model.Fault{ID: len(h.Faults) + 1, Name: "f" + b.text(), Worker: b.upTo(5), From: b.positive()})
+		h.Faults = append(h.Faults, model.Fault{ID: len(h.Faults) + 1, Name: "f" + b.text(), Detail: b.text(), Worker: b.upTo(5), From: b.positive()})
 		h.Effects = append(h.Effects, model.EffectRow{Key: b.key(consumer, id), Effect: b.effect()})
 	}
 	moment := int64(0)

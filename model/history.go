@@ -36,8 +36,9 @@ type History struct {
 type Fault struct {
 	ID       int // from 1
 	Name     string
-	Worker   int   // 0: everyone
-	From, To int64 // To 0: it never healed
+	Worker   int    // 0: everyone
+	From, To int64  // To 0: it never healed
+	Detail   string // what is known of it, for people: what was broken, and how far it had come
 }
 
 // Mark says that the run came to a place worth coming to, and how often.

@@ -239,7 +239,7 @@ func (p *parser) fault() error {
 		return err
 	}
 	err := p.fields(map[string]func(string) error{
-		"worker": integer(&f.Worker), "from": moment(&f.From), "to": moment(&f.To),
+		"worker": integer(&f.Worker), "from": moment(&f.From), "to": moment(&f.To), "detail": quoted(&f.Detail),
 	})
 	p.h.Faults = append(p.h.Faults, f)
 	return err

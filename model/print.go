@@ -15,7 +15,9 @@ func (h *History) Print() string {
 	p := printer{h: h}
 	p.head()
 	for _, f := range h.Faults {
-		p.line("fault %d %s worker=%d from=%d to=%d", f.ID, quote(f.Name), f.Worker, f.From, f.To)
+		fmt.Fprintf(&p, "fault %d %s worker=%d from=%d to=%d", f.ID, quote(f.Name), f.Worker, f.From, f.To)
+		p.field(f.Detail != "", "detail", quote(f.Detail))
+		p.WriteByte('\n')
 	}
 	for _, m := range h.Marks {
 		p.line("mark %s %d", quote(m.Name), m.Count)

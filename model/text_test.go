@@ -36,7 +36,7 @@ func rich() *model.History {
 	h.Scenario, h.Seed = "it's \"rich\"", math.MaxUint64
 	h.Capabilities, h.Zones = []model.Kind{model.CompleteClaim, model.Lookup}, []int{0, -3600, 20700}
 	h.Faults[0].To = 99
-	h.Faults = append(h.Faults, model.Fault{ID: 2, Name: "paused\x00", Worker: 2, From: 3})
+	h.Faults = append(h.Faults, model.Fault{ID: 2, Name: "paused\x00", Worker: 2, From: 3, Detail: "a \"b\"\n"})
 	h.Marks = []model.Mark{{Name: "a lease ran out", Count: 3}, {Name: "", Count: -1}}
 	h.Operations[13].Answer.Count = 4
 	h.Operations[0].Unseen = true

@@ -15,7 +15,7 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 	for i := range ops {
 		o := &ops[i]
 		if name := x.touched(s, o, after, took); name != "" {
-			o.Fault = x.window(name, o)
+			o.Fault = x.window(name, after.detail, o)
 		}
 		o.Unseen = x.unseen(s)
 	}
@@ -80,9 +80,9 @@ func (x *execution) settled(ctx context.Context) bool {
 	return bounded(ctx, func(ctx context.Context) error { return x.lane.h.Settled(ctx, x.lane.namespace) }) == nil
 }
 
-func (x *execution) window(name string, o *model.Operation) int {
+func (x *execution) window(name, detail string, o *model.Operation) int {
 	id := len(x.history.Faults) + 1
-	x.history.Faults = append(x.history.Faults, model.Fault{ID: id, Name: name, Worker: o.Worker, From: o.Call, To: o.Return})
+	x.history.Faults = append(x.history.Faults, model.Fault{ID: id, Name: name, Worker: o.Worker, From: o.Call, To: o.Return, Detail: detail})
 	return id
 }
 

@@ -40,6 +40,7 @@ type recorded struct {
 	operation model.Operation
 	step      int
 	fault     string
+	detail    string
 	broken    bool // a fault on the wire met it
 }
 
@@ -197,7 +198,7 @@ func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operat
 		if closed && o.Answer.Outcome == model.Unknown {
 			o.Closed = c.moment.Add(1)
 		}
-		d.done = append(d.done, recorded{operation: o, step: at + i, fault: names[i], broken: after.bitten})
+		d.done = append(d.done, recorded{operation: o, step: at + i, fault: names[i], detail: after.detail, broken: after.bitten})
 	}
 	d.cold = d.cold || after.bitten
 }
@@ -244,7 +245,7 @@ func (c *crew) order() *ran {
 		}
 		o.ID = i + 1
 		if all[i].fault != "" {
-			o.Fault = c.window(all[i].fault, &o)
+			o.Fault = c.window(all[i].fault, all[i].detail, &o)
 		}
 		if o.Return != 0 && o.Answer.Outcome == model.Unknown && o.Closed == 0 {
 			c.lane.dirty = true
