@@ -104,7 +104,7 @@ func summary(r *checker.Report) string {
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
 	fmt.Fprintf(&b, "  by name: %s\n", orNone(r.Named))
 	if c := r.Coverage; c != nil {
-		fmt.Fprintf(&b, "  fault coverage: %d of %d places (operation, state, fault)", c.Covered, c.Places)
+		fmt.Fprintf(&b, "  fault coverage: %d %%, %d of %d places (operation, state, fault)", 100*c.Covered/max(c.Places, 1), c.Covered, c.Places)
 		for _, p := range c.Missing {
 			fmt.Fprintf(&b, "; not %s on %s, %s", p.Operation, cmp.Or(string(p.State), "absent"), p.Fault)
 		}
