@@ -25,7 +25,7 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 	if !anyUnknown(ops) {
 		return
 	}
-	if !x.final(ctx, after.closed || !after.bitten && took <= slowAfter) {
+	if !x.final(ctx, s, after, took) {
 		x.lane.dirty = true // it may still take effect: nothing else may meet it
 		return
 	}
@@ -59,9 +59,14 @@ func anyUnknown(ops []model.Operation) bool {
 	return slices.ContainsFunc(ops, func(o model.Operation) bool { return o.Answer.Outcome == model.Unknown })
 }
 
-// final reports whether what was sent can no longer take effect.
-func (x *execution) final(ctx context.Context, known bool) bool {
-	return x.lane.h.Upstream == "" || known || x.settled(ctx)
+// final reports whether what was sent can no longer take effect: the wire knows, or no server owes an answer, or the
+// harness waits until it is so. A store's own time-out may have ended the call, and the server be at it still.
+func (x *execution) final(ctx context.Context, s *Step, after aftermath, took time.Duration) bool {
+	if x.lane.h.Upstream == "" || after.closed {
+		return true
+	}
+	answered := !after.bitten && took <= slowAfter && x.lane.proxies[s.Worker-1].Unanswered() == 0
+	return answered || x.settled(ctx)
 }
 
 // slowAfter is when an error is put down to the machine: a store's own time-out may have ended the call.

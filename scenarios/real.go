@@ -191,7 +191,7 @@ func (c *crew) record(ctx context.Context, d *driver, at int, ops []model.Operat
 	for i := range ops {
 		names[i] = c.touched(s, &ops[i], after, took)
 	}
-	closed := anyUnknown(ops) && c.final(ctx, after.closed || !after.bitten && took <= slowAfter)
+	closed := anyUnknown(ops) && c.final(ctx, s, after, took)
 	for i := range ops {
 		o := ops[i]
 		o.Unseen = c.unseen(s)
