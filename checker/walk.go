@@ -51,10 +51,23 @@ func (w *walker) along(rules *model.Rules, order []*placed, out *Judgement) {
 
 // came counts what an operation showed, and goes on from the states that it left.
 func (w *walker) came(rules *model.Rules, e *model.Event, effects *generation, out *Judgement) {
-	out.mark(rules.Reached(w.now[0], e))
+	out.mark(rules.Reached(explaining(rules, w.now, e), e))
 	out.met(e, state(w.now, e), w.faults)
 	effects.met(e, w.next[0].Born, &out.Effects)
 	w.now, w.next = w.next, w.now
+}
+
+// explaining is the first of the states that explains an answer: of several, what the operation met is one of these.
+func explaining(rules *model.Rules, now model.Possible, e *model.Event) model.KeyState {
+	if len(now) > 1 {
+		var buffer [4]model.KeyState
+		for _, s := range now {
+			if len(rules.Step(buffer[:0], s, e)) > 0 {
+				return s
+			}
+		}
+	}
+	return now[0]
 }
 
 func (out *Judgement) mark(m model.Marks) {

@@ -116,6 +116,9 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.ForgottenAfterWindow:
 		return either(e.Kind == model.Prune, "something old and DONE was left", "a prune had left it")
 	case model.RememberedInWindow:
+		if e.Answer.State == model.Done {
+			return "its window does not begin at its completion"
+		}
 		return "forgotten too early"
 	case model.PruneOnlyOldDone:
 		return either(e.Kind == model.Prune, "something was removed that was not old and DONE", "a prune had removed it")
@@ -139,6 +142,10 @@ func wrong(id model.InvariantID, found *finding) string {
 		return "the count is not true"
 	case e.Answer.Outcome != model.OK:
 		return "an error without a cause"
+	case e.Fault != 0 && e.Kind != model.Deliver:
+		return "answered although its reply was lost: something repeats the call"
+	case e.Kind == model.Complete && model.Possible(found.before).AllAbsent():
+		return "ok, and there is no record"
 	}
 	return "this is not true"
 }

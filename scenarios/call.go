@@ -40,14 +40,12 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 // consumer may answer with no error what came of a fault.
 func (x *execution) touched(s *Step, o *model.Operation, after aftermath, took time.Duration) string {
 	switch {
-	case o.Answer.Outcome == model.OK && o.Kind != model.Deliver:
-		return ""
 	case after.bitten:
 		if after.untouched && o.Answer.Outcome == model.Unknown && o.Kind != model.Deliver {
 			o.Answer.Outcome = model.NotApplied
 		}
 		return after.name
-	case s.Cancelled:
+	case s.Cancelled && (o.Answer.Outcome != model.OK || o.Kind == model.Deliver):
 		return contextCancelled
 	case o.Answer.Outcome != model.OK && took > slowAfter:
 		return slowCall

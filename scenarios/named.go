@@ -204,6 +204,8 @@ func (w *script) call(worker int, kind model.Kind) {
 		step.Lease, step.Nonce = w.lease(), len(w.p.Steps)+1
 	case model.CommitEffect, model.ApplyOnce:
 		step.Effect = int64(1 + len(w.p.Steps))
+	case model.Deliver:
+		step.Effect = int64(w.key) // a message's own amount, at every delivery
 	}
 	w.add(step)
 }

@@ -77,7 +77,7 @@ func (g *campaign) notPromised(measured checker.Counts) []checker.Cell {
 			}
 		}
 	}
-	c := g.h.Contract
+	c, s := g.h.Contract, g.planner.surface
 	for _, f := range []struct {
 		is  bool
 		id  model.InvariantID
@@ -89,6 +89,7 @@ func (g *campaign) notPromised(measured checker.Counts) []checker.Cell {
 		{c.NoLease, model.NoEarlySteal, "a claim is final"},
 		{c.NoLease, model.TakeoverAfterExpiry, "a claim is final"},
 		{c.TokenPerRecord && g.planner.surface.fences, model.StaleClaimRefusedAfterForgetting, "tokens start again after Prune"},
+		{s.waits && c.WithDefaults().Window > s.waitsAtMost(), model.RememberedInWindow, "for longer than " + s.waitsAtMost().String() + ": no Advance can move the server's clock, and nobody waits for days"},
 		{g.h.Upstream != "" && g.h.Control == nil, model.EveryCallReturns, "no Control: no time bound is judged"},
 	} {
 		if f.is && !slices.ContainsFunc(cells, func(c checker.Cell) bool { return c.Invariant == f.id }) {

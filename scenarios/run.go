@@ -23,6 +23,9 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := h.validate(); err != nil {
+		t.Fatal(err)
+	}
 	ctx := t.Context()
 	if deadline, set := t.Deadline(); set {
 		reserve := min(deadlineReserve, time.Until(deadline)/deadlineReserves)
@@ -30,7 +33,11 @@ func Test(t *testing.T, h Harness, opts ...Option) {
 		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-reserve))
 		defer cancel()
 	}
-	t.Logf("%s: seed %d", h.Name, c.seed)
+	if c.history == "" {
+		t.Logf("%s: seed %d", h.Name, c.seed)
+	} else {
+		t.Logf("%s: judging %s", h.Name, c.history)
+	}
 	report, err := explore(ctx, &h, c)
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 func (d *drawing) handle(w, k int, r Fault) {
 	s := &d.keys[k]
 	step := Step{Worker: w, Verb: d.whole, Key: k + 1, Fault: r, Request: d.request(r)}
-	if d.whole == model.ApplyOnce {
-		step.Effect = int64(1 + len(d.p.Steps))
+	if step.Effect = int64(1 + len(d.p.Steps)); d.whole == model.Deliver {
+		step.Effect = int64(k + 1) // a message's own amount, at every delivery
 	}
 	d.add(step)
 	if s.state == model.Absent {

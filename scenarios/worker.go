@@ -149,7 +149,7 @@ func (w *worker) invoke(s *Step, h *handle, o *model.Operation) bool {
 		o.Effect = w.effect(o, s.Effect)
 		return h.inbox != nil
 	case model.Deliver:
-		o.Delivery, o.Effect = s.Delivery, w.effect(o, int64(s.Key)) // a message's own amount, at every delivery
+		o.Delivery, o.Effect = s.Delivery, w.effect(o, s.Effect)
 		return h.consumer != nil
 	case model.Prune:
 		o.Now, o.Before = model.NoInstant, model.InstantOf(free.Add(s.By))
