@@ -52,8 +52,26 @@ func (s surface) duplicates(w *script) {
 	w.begin(3)
 }
 
-// sixAtOnce: all claim in one round; one is to win, and finishes; then the broker brings it to all of them again.
+// sixAtOnce: all claim in one round; one is to win, and finishes; then the broker brings it to all of them again. Then
+// they meet on one new message after the other: what lies between looking and acting may be a few nanoseconds.
 func (s surface) sixAtOnce(w *script) {
+	meetings := meetingsInProcess
+	if s.wire {
+		meetings = meetingsOnTheWire
+	}
+	w.p.Keys, w.long = acceptedKeys(s.contract, 1+meetings), true
+	for key := 2; key <= len(w.p.Keys); key++ {
+		w.key = key
+		for worker := range w.p.Zones {
+			w.begin(worker + 1)
+		}
+		apart := max(s.contract.Precision, time.Microsecond)
+		if s.waits {
+			apart = time.Microsecond
+		}
+		w.clock(apart)
+	}
+	w.key, w.long = 1, false
 	for worker := range w.p.Zones {
 		w.begin(worker + 1)
 		w.finish(worker + 1) // who holds no claim has none to present; by key, anybody may try
@@ -149,6 +167,12 @@ func (s surface) apart(w *script) {
 		w.add(Step{Worker: 1, Verb: model.Prune, By: -s.contract.Window})
 	}
 }
+
+// In a process a meeting takes microseconds, and few of them are close enough.
+const (
+	meetingsInProcess = 1000
+	meetingsOnTheWire = 20
+)
 
 func (w *script) add(s Step) { w.p.Steps = append(w.p.Steps, s) }
 

@@ -92,6 +92,7 @@ func (c *crew) round(ctx context.Context, from, to int) error {
 			return err
 		}
 	}
+	c.loadGun(from, to)
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	for _, d := range c.drivers {
@@ -120,6 +121,22 @@ func (c *crew) round(ctx context.Context, from, to int) error {
 		}
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// loadGun has the first calls of a round begin together. A worker that waits for a fault to be armed would only hold
+// the others up.
+func (c *crew) loadGun(from, to int) {
+	var first []*worker
+	for _, d := range c.drivers {
+		at := slices.IndexFunc(c.plan.Steps[from:to], func(s Step) bool { return s.Worker == d.worker.number })
+		if at >= 0 && !d.late && !c.plan.Steps[from+at].Fault.onTheWire() {
+			first = append(first, d.worker)
+		}
+	}
+	g := newGun(len(first))
+	for _, w := range first {
+		w.gun = g
+	}
 }
 
 // enlist opens the handle of a worker that has something to do and starts the worker on it.

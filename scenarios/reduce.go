@@ -31,7 +31,9 @@ func (r *reducer) reduce(ctx context.Context, bad *failing) *failing {
 	r.best = &first
 	if bad.plan.Tier == Real && !r.inOrder(ctx) {
 		if r.luck = true; r.run(ctx, bad.plan) == nil {
-			return r.best // what cannot be repeated cannot be cut down
+			// What cannot be repeated cannot be cut down. Of many meetings, a few are enough to look at, and to try again.
+			r.best.plan = r.nearTheGuilty()
+			return r.best
 		}
 	}
 	if first.judgement.Reason.Invariant == model.EveryCallReturns {
@@ -214,6 +216,33 @@ func (r *reducer) upToTheGuilty(withEnds bool) *Plan {
 		steps = append(steps, all[ends:]...)
 	}
 	return with(r.best.plan, steps)
+}
+
+// keysNearby is how many messages before and behind the guilty one are left of a plan that has more.
+const keysNearby = 10
+
+func (r *reducer) nearTheGuilty() *Plan {
+	p := r.best.plan
+	key := r.best.ran.history.Operations[r.best.judgement.Reason.Guilty-1].Key
+	guilty := slices.Index(p.Keys, key) + 1
+	if guilty == 0 || len(p.Keys) <= 2*keysNearby {
+		return p
+	}
+	var steps []Step
+	for _, s := range p.Steps {
+		switch near := s.Key == 0 || s.Key >= guilty-keysNearby && s.Key <= guilty+keysNearby; {
+		case !near:
+		case s.Verb == ClockStep && len(steps) > 0 && steps[len(steps)-1].Verb == ClockStep:
+			steps[len(steps)-1].By += s.By
+		default:
+			steps = append(steps, s)
+		}
+	}
+	near := with(p, steps)
+	if less := withoutUnused(near); less != nil {
+		near = less
+	}
+	return near
 }
 
 func (r *reducer) withoutOtherKeys() *Plan {

@@ -22,11 +22,13 @@ func (w *worker) take(ctx context.Context, h *handle, harness *Harness, line str
 	if err != nil {
 		panic("scenarios: a worker was told " + line + ": " + err.Error())
 	}
-	s := &steps[0]
+	s, gun := &steps[0], w.gun
+	w.gun = nil // for the first call of a round
 	ops := make([]model.Operation, len(steps))
 	for i := range ops {
 		ops[i] = model.Operation{ID: w.nextID(), Worker: w.number, Handle: w.handle, Kind: s.Verb, Call: 1, Return: 2}
 		if !w.invoke(&steps[i], h, &ops[i]) {
+			gun.leave()
 			return ""
 		}
 	}
@@ -35,6 +37,7 @@ func (w *worker) take(ctx context.Context, h *handle, harness *Harness, line str
 	if s.Cancelled {
 		cancel()
 	}
+	gun.wait()
 	w.call(ctx, steps, h, ops, harness.outcome)
 	if s.Fault == Seen || s.Fault.onTheWire() && harness.Upstream != "" {
 		w.learn(s, &ops[0])

@@ -22,6 +22,7 @@ type worker struct {
 	// learned is what all workers of a stepped run learned, by key; nil where workers share nothing.
 	learned [][]claimed
 	last    int // the number of its latest operation, in the real tier
+	gun     *gun
 }
 
 // claimed is one claim that a worker learned of: the operation that was answered with it, and the record.
