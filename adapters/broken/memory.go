@@ -41,6 +41,7 @@ const (
 	EffectTwice         Flaw = "effect-twice"           // the effect is written before its claim is checked
 	WallTime            Flaw = "wall-time"              // instants are kept without their zone
 	ChecksThenActs      Flaw = "checks-then-acts"       // looks a message up, and claims it in a second step
+	ChecksThenLocks     Flaw = "checks-then-locks"      // the same, and the gap is a few nanoseconds
 	TakesOverBlindly    Flaw = "takes-over-blindly"     // judges a snapshot, and overwrites what came since
 	LocksTwice          Flaw = "locks-twice"            // the error path takes the lock that it holds
 	MachineClock        Flaw = "machine-clock"          // the machine's clock judges the caller's lease
@@ -152,13 +153,15 @@ func (m *Memory) begin(consumer, id, nonce string, now time.Time, lease time.Dur
 	defer m.mu.Unlock()
 	key := m.key(consumer, id)
 	r := m.rows[key]
-	if m.flaw == ChecksThenActs || m.flaw == TakesOverBlindly && r != nil && r.state == model.Processing && m.over(r, now) {
+	if m.flaw == ChecksThenActs || m.flaw == ChecksThenLocks || m.flaw == TakesOverBlindly && r != nil && r.state == model.Processing && m.over(r, now) {
 		if r != nil {
 			snapshot := *r
 			r = &snapshot
 		}
 		m.mu.Unlock() // here others come in between
-		runtime.Gosched()
+		if m.flaw != ChecksThenLocks {
+			runtime.Gosched()
+		}
 		m.mu.Lock()
 		if r != nil {
 			m.rows[key] = r

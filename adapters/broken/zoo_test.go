@@ -311,6 +311,7 @@ func TestRacesAreFoundByRealConcurrency(t *testing.T) {
 	}
 	for _, a := range []animal{
 		{name: string(broken.ChecksThenActs), liar: inProcess(broken.ChecksThenActs), reasons: anyOf},
+		{name: string(broken.ChecksThenLocks), liar: inProcess(broken.ChecksThenLocks), reasons: anyOf, byName: true},
 		{name: string(broken.TakesOverBlindly), liar: inProcess(broken.TakesOverBlindly), reasons: anyOf},
 		{name: "postgres-" + string(broken.UpdatesBlindly), liar: onPostgres(broken.UpdatesBlindly), onServer: true, reasons: anyOf},
 		{name: "postgres-" + string(broken.InsertsOrFails), liar: onPostgres(broken.InsertsOrFails), onServer: true, reasons: []model.InvariantID{model.TypedAnswers}},
@@ -320,7 +321,11 @@ func TestRacesAreFoundByRealConcurrency(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			h := a.liar(t)
 			for seed := range a.racingSeeds() {
-				r := explore(t, h, scenarios.Seed(seed), scenarios.Only(scenarios.Real))
+				tiers := []scenarios.Tier{scenarios.Real}
+				if a.byName {
+					tiers = append(tiers, scenarios.ByName)
+				}
+				r := a.explore(t, h, scenarios.Seed(seed), scenarios.Only(tiers...))
 				if r.Verdict != checker.Violated || !a.right(r) {
 					t.Errorf("seed %d: %s %s, %v\n%s", seed, r.Verdict, r.Limit, r.Reasons, r.Explain())
 					continue
