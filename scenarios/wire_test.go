@@ -21,6 +21,7 @@ func TestWhatTheWireKnowsOfABrokenCommit(t *testing.T) {
 		{"half-request", "query: COMMIT on connection 1, passed on partly", 0},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
+			t.Setenv("EFFECTONCE_OUT", "") // which has the last word, and is read here
 			t.Setenv("EFFECTONCE_PLAN", `effectonce plan 1; worker w1 zone=0; key k1 "orders" "m1"; w1 begin k1 lease=30s; `+
 				`w1 commit-effect k1 amount=7 fault=`+c.fault+` request=3; end 2`)
 			dir := t.TempDir()
