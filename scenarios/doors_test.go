@@ -42,16 +42,23 @@ func TestConsumeOnPostgres(t *testing.T) {
 
 // TestRedisTTL waits in real time, in many namespaces side by side.
 func TestRedisTTL(t *testing.T) {
-	t.Parallel() // it waits, and no more
 	s := redisServer.Need(t)
+	waitsAlongside(t, s)
 	scenarios.Test(t, ttlHarness(s, 7*24*time.Hour, 24*time.Hour), brief)
 }
 
 // The window of this one is over while a plan runs.
 func TestRedisTTLForgets(t *testing.T) {
-	t.Parallel() // it waits, and no more
 	s := redisServer.Need(t)
+	waitsAlongside(t, s)
 	scenarios.Test(t, ttlHarness(s, 400*time.Millisecond, 200*time.Millisecond), brief)
+}
+
+// waitsAlongside runs a test beside others, if all that it does is wait. A clock that is moved is everybody's.
+func waitsAlongside(t *testing.T, s *backend.Server) {
+	if s.Advance == nil {
+		t.Parallel()
+	}
 }
 
 // The clock of an imitated Redis moves when it is told to, so that hours and days are tried in no time.
