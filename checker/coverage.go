@@ -28,6 +28,16 @@ type Coverage struct {
 	Places  int     `json:"places"`
 	Covered int     `json:"covered"`
 	Missing []Place `json:"missing,omitempty"`
+	// Rows are the table: how many of the faults an operation met in a state.
+	Rows []CoverageRow `json:"rows,omitempty"`
+}
+
+// CoverageRow is one operation in one state.
+type CoverageRow struct {
+	Operation model.Kind  `json:"operation"`
+	State     model.State `json:"state"`
+	Covered   int         `json:"covered"`
+	Of        int         `json:"of"`
 }
 
 // state is what the record was, as a place names it. Of a message that a consumer was delivered and did not finish

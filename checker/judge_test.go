@@ -197,7 +197,7 @@ func TestTheNamesOfAReportStay(t *testing.T) {
 	r := checker.Report{
 		Scenario: "s", Limit: "l", Bounds: []checker.Bound{{}}, Reached: map[string]int{"m": 1}, Missed: []string{"m"},
 		Reasons: []checker.Reason{{Operations: []int{1}}}, NotPromised: []checker.Cell{{Broken: 1, Of: 2}}, Facts: []string{"f"},
-		Capabilities: []string{"c"}, Missing: []string{"m"}, Plan: "p", History: "h", Replay: "r", Named: []string{"n"}, Coverage: &checker.Coverage{Missing: []checker.Place{{}}}, Files: []string{"f"},
+		Capabilities: []string{"c"}, Missing: []string{"m"}, Plan: "p", History: "h", Replay: "r", Named: []string{"n"}, Coverage: &checker.Coverage{Missing: []checker.Place{{}}, Rows: []checker.CoverageRow{{}}}, Files: []string{"f"},
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
@@ -209,7 +209,8 @@ func TestTheNamesOfAReportStay(t *testing.T) {
 	}
 	got := names("", tree)
 	want := strings.Fields(`schema store scenario verdict limit seed plan history replay files named coverage coverage.places
-		coverage.covered coverage.missing coverage.missing.operation coverage.missing.state coverage.missing.fault facts capabilities missing missed
+		coverage.covered coverage.missing coverage.missing.operation coverage.missing.state coverage.missing.fault
+		coverage.rows coverage.rows.operation coverage.rows.state coverage.rows.covered coverage.rows.of facts capabilities missing missed
 		reasons reasons.invariant reasons.statement reasons.consumer reasons.message_id reasons.sentence reasons.wrong
 		reasons.guilty reasons.operations not_promised not_promised.invariant not_promised.why
 		not_promised.broken not_promised.of

@@ -21,6 +21,9 @@ func (x *execution) answer(ctx context.Context, s *Step, ops []model.Operation, 
 	}
 	if after.bitten {
 		x.mark(brokenOnTheWire)
+		if after.quiet {
+			x.mark(quietTime)
+		}
 	}
 	if !anyUnknown(ops) {
 		return
@@ -97,6 +100,9 @@ const (
 
 // brokenOnTheWire is the mark of a call that a fault on the wire met.
 const brokenOnTheWire = "call broken off on the wire"
+
+// quietTime is the mark of a fault on a wire whose protocol nobody knows.
+const quietTime = "requests told apart by quiet time"
 
 func (x *execution) mark(name string) {
 	for i := range x.history.Marks {

@@ -20,6 +20,7 @@ type aftermath struct {
 	bitten bool
 	name   string // of the fault, as histories have it
 	detail string // what the wire saw of it
+	quiet  bool   // the wire does not know the protocol
 	// closed: nothing of the call can take effect any more. untouched: nothing of it ever did.
 	closed, untouched bool
 }
@@ -75,7 +76,7 @@ func (f *wireFault) settle(ctx context.Context) aftermath {
 		state = f.armed.State()
 	case <-ctx.Done():
 	}
-	after := aftermath{bitten: true, name: state.Kind.String(), detail: state.String()}
+	after := aftermath{bitten: true, name: state.Kind.String(), detail: state.String(), quiet: state.Protocol == chaos.QuietTime}
 	if outcome := state.Outcome(); outcome == chaos.NotExecuted || outcome == chaos.Executed || outcome == chaos.Closed {
 		after.closed = f.proxy.Unanswered() == 0
 		// Of several requests those before may stand, or those after it that a driver made instead.

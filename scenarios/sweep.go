@@ -189,14 +189,17 @@ func (s surface) reach(w *script, at place) {
 func (s surface) coverage(met map[checker.Place]int) *checker.Coverage {
 	c := &checker.Coverage{}
 	for _, at := range s.places() {
+		row := checker.CoverageRow{Operation: at.kind, State: at.state, Of: len(s.faults())}
 		for _, f := range s.faults() {
 			p := checker.Place{Operation: at.kind, State: at.state, Fault: f.named()}
 			if c.Places++; met[p] > 0 {
 				c.Covered++
+				row.Covered++
 			} else {
 				c.Missing = append(c.Missing, p)
 			}
 		}
+		c.Rows = append(c.Rows, row)
 	}
 	slices.SortFunc(c.Missing, checker.Place.Compare)
 	return c

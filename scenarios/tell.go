@@ -103,12 +103,11 @@ func summary(r *checker.Report) string {
 		r.Counts.Stale, r.Counts.Unseen, r.Counts.Faults, r.Counts.Overlaps, r.Effects.Once, r.Effects.More, r.Effects.None, r.Seed)
 	fmt.Fprintf(&b, "  facts: %s; capabilities: %s; missing: %s\n", orNone(r.Facts), orNone(r.Capabilities), orNone(r.Missing))
 	fmt.Fprintf(&b, "  by name: %s\n", orNone(r.Named))
-	if c := r.Coverage; c != nil {
-		fmt.Fprintf(&b, "  fault coverage: %d %%, %d of %d places (operation, state, fault)", 100*c.Covered/max(c.Places, 1), c.Covered, c.Places)
-		for _, p := range c.Missing {
-			fmt.Fprintf(&b, "; not %s on %s, %s", p.Operation, cmp.Or(string(p.State), "absent"), p.Fault)
-		}
-		b.WriteByte('\n')
+	if r.Coverage != nil {
+		b.WriteString(coverage(r.Coverage))
+	}
+	if r.Reached[quietTime] > 0 {
+		b.WriteString("  the server's protocol is none that the gate knows: requests are told apart by who speaks, and a handshake is one\n")
 	}
 	for _, c := range r.NotPromised {
 		measured := ""
@@ -122,6 +121,31 @@ func summary(r *checker.Report) string {
 	for _, bound := range r.Bounds {
 		fmt.Fprintf(w, "  %s\t%d\tbelow %.3f %%\n", bound.What, bound.Plans, 100*bound.Below)
 	}
+	w.Flush()
+	return b.String()
+}
+
+// coverage is the table of operations and states, with how many of the faults each met.
+func coverage(c *checker.Coverage) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "  fault coverage: %d %%, %d of %d places (operation, state, fault)", 100*c.Covered/max(c.Places, 1), c.Covered, c.Places)
+	for _, p := range c.Missing {
+		fmt.Fprintf(&b, "; not %s on %s, %s", p.Operation, cmp.Or(string(p.State), "absent"), p.Fault)
+	}
+	b.WriteByte('\n')
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	last := model.Kind("")
+	for _, row := range c.Rows {
+		if row.Operation != last {
+			if last != "" {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "  \t%s", row.Operation)
+			last = row.Operation
+		}
+		fmt.Fprintf(w, "\t%s %d/%d", cmp.Or(string(row.State), "absent"), row.Covered, row.Of)
+	}
+	fmt.Fprintln(w)
 	w.Flush()
 	return b.String()
 }
