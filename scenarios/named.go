@@ -32,6 +32,9 @@ func (s surface) named() []named {
 			named{"a handler that fails twice is tried a third time", s.write(Stepped, 1, s.failsTwice)},
 			named{"a crash holds the message until its lease ends", s.write(Stepped, 3, s.crashes)})
 	}
+	if s.server && s.whole == "" {
+		all = append(all, named{"a caller's clock has no say", s.write(Stepped, 3, s.skewed)})
+	}
 	if s.prunes && s.contract.Retention == model.UntilPruned {
 		all = append(all, named{"prune defines the window", s.write(Stepped, 2, s.pruneDefinesTheWindow)})
 	}
@@ -105,6 +108,25 @@ func (s surface) crashes(w *script) {
 	for range 3 {
 		w.clock(w.lease())
 		w.begin(3)
+	}
+}
+
+// skewed: the server's clock decides, so that claims of callers who are an hour off are held as long as any, and no
+// longer.
+func (s surface) skewed(w *script) {
+	w.p.Keys = acceptedKeys(s.contract, 2)
+	for i, skew := range []time.Duration{time.Hour, -time.Hour} {
+		w.key = i + 1
+		w.add(Step{Worker: 1, Verb: SkewStep, By: skew})
+		w.add(Step{Worker: 2, Verb: SkewStep, By: -skew})
+		w.begin(1)
+		w.begin(2)
+		w.begin(3)
+		w.clock(w.lease() + 2*s.clear())
+		w.begin(3)
+		w.begin(2)
+		w.finish(3)
+		w.begin(1)
 	}
 }
 
