@@ -15,8 +15,8 @@ import (
 
 // short and brief are budgets: this run is for people who wait. A campaign sets EFFECTONCE_BUDGET and EFFECTONCE_PLANS.
 var (
-	short = scenarios.Budget(5 * time.Second)
-	brief = scenarios.Budget(3 * time.Second)
+	short = scenarios.Budget(4 * time.Second)
+	brief = scenarios.Budget(2 * time.Second)
 )
 
 func TestMemory(t *testing.T) { scenarios.Test(t, memoryHarness()) }
