@@ -125,18 +125,33 @@ func wrong(id model.InvariantID, found *finding) string {
 	case model.ExclusiveClaim:
 		return either(claimed, "claimed while another claim was live", "a second claim had been granted")
 	case model.DoneStaysDone:
-		switch {
-		case claimed && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.State == model.Dead }):
-			return "a DEAD message was claimed again"
-		case e.Answer.State == model.Done && slices.ContainsFunc(found.before, func(s model.KeyState) bool { return s.HasResult }):
-			return "the kept result is another one"
-		}
-		return either(claimed, "a DONE message was claimed again", "it was DONE, and is told otherwise")
+		return notDone(found)
 	case model.KeysIndependent:
 		return "the other key explains this"
 	case model.EveryCallReturns:
 		return "has not returned"
 	}
+	return untrue(found)
+}
+
+// notDone is what became of a message that should have stayed as it was.
+func notDone(found *finding) string {
+	e := found.guilty
+	was := func(is func(model.KeyState) bool) bool { return slices.ContainsFunc(found.before, is) }
+	switch {
+	case e.Granted() && was(func(s model.KeyState) bool { return s.State == model.Dead }):
+		return "a DEAD message was claimed again"
+	case e.Granted():
+		return "a DONE message was claimed again"
+	case e.Answer.State == model.Done && was(func(s model.KeyState) bool { return s.HasResult }):
+		return "the kept result is another one"
+	}
+	return "it was DONE, and is told otherwise"
+}
+
+// untrue is an answer that no single promise explains.
+func untrue(found *finding) string {
+	e := found.guilty
 	switch {
 	case found.why != "":
 		return "the count is not true"

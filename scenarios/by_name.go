@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/effectonce/effectonce/checker"
 )
@@ -27,8 +28,8 @@ func (s surface) byName() []named {
 	return all
 }
 
-// runByName runs the plans by name. Of several that went wrong the first counts. Those of a tier that is left out are
-// left out.
+// runByName runs the plans by name, as far as the time allows. Of several that went wrong the first counts. Those of a
+// tier that is left out are left out.
 func (g *campaign) runByName(ctx context.Context, total *tally) error {
 	if !slices.Contains(g.c.tiers(), ByName) {
 		return nil
@@ -53,8 +54,9 @@ func (g *campaign) runByName(ctx context.Context, total *tally) error {
 	if total.bad != nil {
 		return nil // what a store did wrong is told even if the run was cut short
 	}
-	for _, n := range plans {
-		if !slices.Contains(total.named, n.name) {
+	for i, n := range plans {
+		last := i+1 == len(plans) || plans[i+1].name != n.name // the sweep is named once it is through
+		if last && i < int(next.Load()) {
 			total.named = append(total.named, n.name)
 		}
 	}
@@ -66,7 +68,7 @@ func (g *campaign) takeNamed(ctx context.Context, plans []named, next *atomic.In
 	l := &lane{h: g.h, names: g.names}
 	defer func() { err = errors.Join(err, l.end(context.WithoutCancel(ctx))) }()
 	judge := &checker.Judge{Porcupine: true}
-	for t.bad == nil && ctx.Err() == nil {
+	for t.bad == nil && ctx.Err() == nil && time.Now().Before(g.until) {
 		i := int(next.Add(1)) - 1
 		if i >= len(plans) {
 			return nil

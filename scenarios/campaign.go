@@ -32,6 +32,7 @@ const longerAtMost = 2
 func (g *campaign) run(ctx context.Context, budget time.Duration) (*tally, error) {
 	total := newTally()
 	g.drawn = map[Tier]int{}
+	g.until = time.Now().Add(budget) // the drawn plans have as much again
 	if err := g.runByName(ctx, total); err != nil || total.bad != nil {
 		return total, err
 	}

@@ -64,3 +64,11 @@ func TestAPassNamesThePlansThatEveryRunBeginsWith(t *testing.T) {
 		}
 	}
 }
+
+// On a server that is slow the plans by name, too, end with the budget; and what did not run is not told as run.
+func TestThePlansByNameKeepToTheBudget(t *testing.T) {
+	r := explore(t, memoryHarness(), scenarios.Budget(time.Nanosecond), scenarios.Only(scenarios.ByName))
+	if r.Verdict != checker.Inconclusive || len(r.Named) != 0 || r.Counts.Plans != 0 {
+		t.Errorf("%s, by name %q, %d plans; want inconclusive, and nothing", r.Verdict, r.Named, r.Counts.Plans)
+	}
+}

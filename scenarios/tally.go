@@ -138,6 +138,10 @@ func (t *tally) report(g *campaign) checker.Report {
 		// A plan may be drawn twice: at most the distinct ones count as evidence.
 		r.Bounds = append(r.Bounds, checker.BoundOf(mark, min(r.Reached[mark], len(t.distinct))))
 	}
+	if t.counts.Plans == 0 {
+		r.Verdict = checker.Inconclusive
+		r.Limit = "no plan ran in the time; raise Budget (EFFECTONCE_BUDGET)"
+	}
 	if len(r.Missed) > 0 {
 		r.Verdict = checker.Inconclusive
 		r.Limit = "too little happened: no plan came to " + quoteAll(r.Missed) + "; raise Plans or Budget (EFFECTONCE_PLANS, EFFECTONCE_BUDGET)"

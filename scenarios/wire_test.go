@@ -17,7 +17,7 @@ func TestWhatTheWireKnowsOfABrokenCommit(t *testing.T) {
 	}{
 		{"reply-lost", "query: COMMIT on connection 1, passed on wholly, the server had answered COMMIT", 1},
 		{"half-reply", "the server had answered COMMIT", 1},
-		{"request-lost", "query: COMMIT on connection 1, passed on not at all", 0},
+		{"request-lost", "query: COMMIT on connection 1, passed on not at all, the server ended the connection without an answer", 0},
 		{"half-request", "query: COMMIT on connection 1, passed on partly", 0},
 	} {
 		t.Run(c.fault, func(t *testing.T) {

@@ -29,8 +29,9 @@ type liarDoor struct {
 }
 
 // broken.ExtendsShorter is not tried in real time: what shows it is a call between two ends that lie some tens of
-// milliseconds apart. Not among them at all is broken.LeaseOfMinutes, a lease that is longer than the broker tries: a delivery has to come between
-// its latest redelivery and the lease's end, which about half of the default runs bring about.
+// milliseconds apart. Not among them at all is broken.LeaseOfMinutes, a lease that is longer than the broker tries: a
+// delivery has to come between its latest redelivery and the lease's end, which about half of the default runs bring
+// about.
 func liarDoors() []liarDoor {
 	once, lost := []model.InvariantID{model.AtMostOneEffect}, []model.InvariantID{model.NoLostEffect}
 	stuck := []model.InvariantID{model.TakeoverAfterExpiry}
